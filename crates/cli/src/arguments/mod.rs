@@ -3,6 +3,7 @@
 mod bench;
 mod joins;
 mod random;
+mod work;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub(crate) use bench::{
 };
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;
+pub(crate) use work::{AllWork, Work};
 
 use crate::output::{Format, RowLimit};
 
@@ -64,15 +66,8 @@ pub(crate) struct SessionArguments {
 /// Queries and the format of their results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QueryArguments {
-    /// SQL statements to run, files whose rows are shown, or .sql files to run.
-    #[arg(value_name = "SQL|FILE")]
-    pub(crate) inputs: Vec<String>,
-    /// Run these statements after the files, and exit. Repeatable.
-    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
-    pub(crate) commands: Vec<String>,
-    /// Run the statements of these files and exit.
-    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
-    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: AllWork,
     /// Format of results; automatic is table.
     #[arg(long, value_enum, ignore_case = true, default_value_t = Format::Automatic)]
     pub(crate) format: Format,
@@ -328,9 +323,32 @@ mod tests {
         );
         let parsed =
             Arguments::parse_from(["galatea", "-c", "SELECT 1", "-c", "SELECT 2", "--format", "CSV"]);
-        assert_eq!(
-            (parsed.query.commands.len(), parsed.query.format),
-            (2, Format::Csv)
-        );
+        assert_eq!((parsed.query.work.0.len(), parsed.query.format), (2, Format::Csv));
+    }
+
+    #[test]
+    fn statements_and_files_keep_their_order() {
+        let parsed = Arguments::parse_from([
+            "galatea",
+            "a.parquet",
+            "-c",
+            "SELECT 1",
+            "-f",
+            "b.sql",
+            "c.sql",
+            "-q",
+            "SELECT 2",
+            "-c",
+            "SELECT 3",
+        ]);
+        let expected = [
+            Work::Input("a.parquet".to_string()),
+            Work::Statements("SELECT 1".to_string()),
+            Work::File("b.sql".into()),
+            Work::File("c.sql".into()),
+            Work::Input("SELECT 2".to_string()),
+            Work::Statements("SELECT 3".to_string()),
+        ];
+        assert_eq!(parsed.query.work.0, expected);
     }
 }

@@ -23,7 +23,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments};
+use crate::arguments::{
+    Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments, Work,
+};
 use crate::errors::{self, CliError};
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
@@ -101,7 +103,7 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
     })
 }
 
-/// Runs files first, then commands, then arguments without a flag. Without any of them, opens the prompt.
+/// Runs statements and files in the order of the arguments. Without any, opens the prompt.
 async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
     if let Some(path) = &query.startup {
         // A wrong file name is reported even if the file would not be read.
@@ -119,31 +121,25 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
 }
 
 async fn prompt_or_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
-    if query.files.is_empty() && query.commands.is_empty() && query.inputs.is_empty() {
+    if query.work.0.is_empty() {
         shell.output.pager = true;
         return prompt::run(shell, query).await;
     }
     run_all(shell, query).await
 }
 
-/// Runs files, commands and inputs up to the first that fails.
+/// Runs statements and files up to the first that fails.
 async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
-    for path in &query.files {
-        if shell.run_file(path).await? == Ended::Quit {
-            return Ok(());
-        }
-    }
-    for command in &query.commands {
-        if shell.run(command, Script::Typed).await? == Ended::Quit {
-            return Ok(());
-        }
-    }
-    for input in &query.inputs {
-        let ended = match Path::new(input) {
-            path if path.extension().is_some_and(|extension| extension == "sql") => {
-                shell.run_file(path).await?
-            }
-            _ => shell.run(&sql_of(shell, input)?, Script::Typed).await?,
+    for work in &query.work.0 {
+        let ended = match work {
+            Work::File(path) => shell.run_file(path).await?,
+            Work::Statements(statements) => shell.run(statements, Script::Typed).await?,
+            Work::Input(input) => match Path::new(input) {
+                path if path.extension().is_some_and(|extension| extension == "sql") => {
+                    shell.run_file(path).await?
+                }
+                _ => shell.run(&sql_of(shell, input)?, Script::Typed).await?,
+            },
         };
         if ended == Ended::Quit {
             return Ok(());

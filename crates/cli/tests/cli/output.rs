@@ -419,3 +419,29 @@ fn closed_stdout_is_not_an_error() {
         (Some(0), "")
     );
 }
+
+#[test]
+fn statements_and_files_run_in_the_order_of_the_arguments() {
+    let directory = samples();
+    std::fs::write(directory.path().join("three.sql"), "SELECT 3 AS n;").expect("writes");
+    let ran = galatea(
+        directory.path(),
+        &[
+            CPU,
+            "-q",
+            "--format",
+            "csv",
+            "SELECT 1 AS n",
+            "-c",
+            "SELECT 2 AS n",
+            "three.sql",
+            "-f",
+            "three.sql",
+            "-c",
+            "SELECT 4 AS n",
+        ],
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let values: Vec<&str> = ran.out.lines().filter(|line| *line != "n").collect();
+    assert_eq!(values, ["1", "2", "3", "3", "4"]);
+}
