@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use datafusion_cli::functions::{Function, display_all_functions};
-
 use crate::errors::CliError;
 use crate::output::{Format, Output, Target};
+use crate::statement_help;
 
 /// Each command with its arguments and its description.
 const COMMANDS: [(&str, &str); 13] = [
@@ -71,14 +70,14 @@ pub(crate) fn run(output: &mut Output, text: &str) -> Result<Next, CliError> {
         ("?", None) => output.text(&help())?,
         ("d", None) => return Ok(Next::Statement("SHOW TABLES".to_string())),
         ("d", Some(table)) => return Ok(Next::Statement(format!("SHOW COLUMNS FROM {table}"))),
-        ("h", None) => display_all_functions()?,
+        ("h", None) => output.text(&statement_help::list())?,
         ("h", Some(statement)) => {
-            let function: Function = statement.parse().map_err(|_| {
+            let help = statement_help::of(statement).ok_or_else(|| {
                 usage(format!(
                     "no help on {statement}\nhint: \\h lists the statements with help"
                 ))
             })?;
-            output.text(&format!("{}\n", function.function_details()?.trim()))?;
+            output.text(&help)?;
         }
         ("i", Some(file)) => return Ok(Next::File(PathBuf::from(unquoted(file)))),
         ("o", None) => output.target = Target::default(),

@@ -9,7 +9,7 @@
 //! statements  one statement: plan, run, print, footer
 //! plan        from a statement to a plan
 //! destination whether COPY can create its files
-//! backslash   the commands of the prompt
+//! backslash   the commands of the prompt, with the help of \h (statement_help)
 //! output/     formats, tables fitted to the terminal, the pager
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
@@ -37,6 +37,7 @@ mod script;
 mod session;
 mod shell;
 mod signals;
+mod statement_help;
 mod statements;
 mod version;
 
