@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache_folder::CacheFolder;
 use crate::device::Device;
 use crate::errors::{DeviceError, Result};
 use crate::info::DeviceInfo;
 
 /// Version of the file and of the measurements.
 const VERSION: u32 = 2;
+
+/// The folder of the files, within the cache folder.
+const FOLDER: &str = "calibration";
 
 /// Calibrated figures of a device and its link: bytes per second unless named otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -247,7 +251,7 @@ impl Calibration {
     pub fn path(device: &Device) -> Result<PathBuf> {
         let name = format!("{}.json", device.info().uuid);
         let cache = device.cache().map_err(Clone::clone);
-        let folder = cache.and_then(|cache| cache.subfolder("calibration"));
+        let folder = cache.and_then(|cache| cache.subfolder(FOLDER));
         Ok(folder.map_err(DeviceError::NoCache)?.join(name))
     }
 
@@ -333,6 +337,25 @@ impl Calibration {
             Ok(())
         };
         write().map_err(|error| failed(&path, error))
+    }
+
+    /// Removes the stored files of all devices, which need not exist any more. Returns the number of files.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or a file cannot be
+    /// removed.
+    pub fn forget_all(cache: &CacheFolder) -> Result<usize> {
+        let folder = cache.subfolder(FOLDER).map_err(DeviceError::NoCache)?;
+        let files = std::fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
+        let mut removed = 0;
+        for file in files {
+            let path = file.map_err(|error| failed(&folder, error))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                std::fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// Removes the stored file of a device, valid or not. Returns whether the file existed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
 use galatea_base::reason::Reason;
-use galatea_device::DeviceError;
+use galatea_device::{CacheFolder, Calibration, DeviceError};
 use galatea_engine::config::GalateaConfig;
 use galatea_engine::device::DeviceRuntime;
 use galatea_engine::device::calibration::Calibrated;
@@ -58,6 +58,15 @@ pub fn calibrate(ctx: &SessionContext) -> Result<Calibrated, CalibrateError> {
 /// [`CalibrateError`].
 pub fn forget_calibration(ctx: &SessionContext) -> Result<bool, CalibrateError> {
     Ok(device(ctx)?.forget_calibration()?)
+}
+
+/// Removes the calibrations of all devices of this user. It needs no device. Returns their number. Sessions
+/// that have opened a device keep its figures.
+///
+/// # Errors
+/// [`DeviceError`]: the cache folder cannot be used, or a file cannot be removed.
+pub fn forget_calibrations() -> Result<usize, DeviceError> {
+    Calibration::forget_all(&CacheFolder::open(None).map_err(DeviceError::NoCache)?)
 }
 
 fn device(ctx: &SessionContext) -> Result<Arc<DeviceRuntime>, CalibrateError> {

@@ -50,7 +50,7 @@ mod sql;
 mod system_settings;
 mod system_tables;
 
-pub use calibration::{CalibrateError, calibrate, forget_calibration};
+pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};

@@ -171,7 +171,7 @@ pub(crate) struct DoctorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// Remove the stored measurements instead.
+    /// Remove the stored measurements of the GPU instead; without a GPU, those of all GPUs.
     #[arg(long)]
     pub(crate) forget: bool,
 }

@@ -162,6 +162,19 @@ fn cost_constants_are_measured_or_scaled() {
     assert_eq!(ran.out, "Nothing was measured on this device.");
 }
 
+#[test]
+fn calibrations_are_forgotten_without_a_device() {
+    let directory = samples();
+    store(directory.path());
+    let forget = ["calibrate", "--forget", "--set", "galatea.device=cpu"];
+    let ran = galatea(directory.path(), &forget);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(ran.out, "Forgotten: the calibrations of 1 device(s).");
+    assert!(!path(directory.path()).exists());
+    let ran = galatea(directory.path(), &forget);
+    assert_eq!(ran.out, "Nothing was measured on this machine.");
+}
+
 /// A query runs for any contents of the file. The log and the doctor name the file and the remedy.
 #[test]
 fn corrupt_calibration_file_is_named_and_ignored() {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::{
-    Calibration, CalibrationRefusal, Device, DeviceOptions, EmulatorOptions, GroupingRates, LinkRates,
+    CacheFolder, Calibration, CalibrationRefusal, Device, DeviceOptions, EmulatorOptions, GroupingRates,
+    LinkRates,
 };
 
 fn device(folder: &tempfile::TempDir) -> Device {
@@ -67,6 +68,20 @@ fn stored_calibration_is_loaded_unchanged() {
     let files = std::fs::read_dir(path.parent().expect("a folder")).expect("listed");
     assert_eq!(files.count(), 1);
     assert!(Calibration::forget(&device).expect("removed") && !path.exists());
+}
+
+#[test]
+fn calibrations_of_all_devices_are_removed_without_a_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = device(&folder);
+    let cache = CacheFolder::open(Some(folder.path())).expect("a cache folder");
+    assert_eq!(Calibration::forget_all(&cache).expect("nothing to remove"), 0);
+    calibration().store(&device).expect("stored");
+    let path = Calibration::path(&device).expect("a cache folder");
+    let other = path.with_file_name("another-device.json");
+    std::fs::copy(&path, &other).expect("copied");
+    assert_eq!(Calibration::forget_all(&cache).expect("removed"), 2);
+    assert!(!path.exists() && !other.exists());
 }
 
 #[test]
