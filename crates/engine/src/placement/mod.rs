@@ -16,6 +16,7 @@ mod cost;
 mod decide;
 mod decision;
 mod find;
+mod functions;
 mod joins;
 mod nodes;
 mod pending_warmup;

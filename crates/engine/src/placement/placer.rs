@@ -4,6 +4,7 @@ use super::aggregate::{classes, grouping_sets};
 use super::assessment::{Assessed, Assessment, FewGroups, Worth, place_again};
 use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
+use super::functions;
 use super::nodes::{ends, is_partial, orders_result};
 use super::plan_node::PlanNode;
 use super::reasons::Reasons;
@@ -61,6 +62,14 @@ impl<'a> Placer<'a> {
         growing(|| self.place_level(plan, fetch, reasons))
     }
 
+    /// Notes why a node stays on the CPU, and its further functions without a device version.
+    fn note(&self, plan: &Arc<dyn ExecutionPlan>, reason: &Reason, reasons: &mut Reasons) {
+        reasons.note(plan, reason);
+        for other in functions::others(plan, reason, &self.finder) {
+            reasons.note(plan, &other);
+        }
+    }
+
     fn place_level(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -82,7 +91,7 @@ impl<'a> Placer<'a> {
             match self.assess(found, &plan, None, &mut own) {
                 Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own.few)),
                 Err(reason @ Reason::Cold { .. }) if is_sort && !orders_result(&plan) => cold = Some(reason),
-                Err(reason) if is_sort && !orders_result(&plan) => reasons.note(&plan, &reason),
+                Err(reason) if is_sort && !orders_result(&plan) => self.note(&plan, &reason, reasons),
                 Err(_) => {}
             }
         }
@@ -104,7 +113,7 @@ impl<'a> Placer<'a> {
         {
             match outcome {
                 Ok(operator) => return Ok(Placed::alone(operator)),
-                Err(reason) => reasons.note(&plan, &reason),
+                Err(reason) => self.note(&plan, &reason, reasons),
             }
         } else if let Some(outcome) = subtree(&plan, finder) {
             match self.assess(ends(&plan).and(outcome), &plan, fetch, &mut own) {
@@ -112,13 +121,13 @@ impl<'a> Placer<'a> {
                 // The final aggregate above a partial one has reported the reason.
                 Err(_) if is_partial(&plan) => {}
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
-                Err(reason) => reasons.note(&plan, &reason),
+                Err(reason) => self.note(&plan, &reason, reasons),
             }
         } else if let Some(reason) = refusal(&plan, finder)
             && !orders_result(&plan)
             && !is_sort
         {
-            reasons.note(&plan, &reason);
+            self.note(&plan, &reason, reasons);
         }
         let Placed { plan: placed, worth } = self.place_inputs(&plan, fetch, reasons)?;
         // For a subtree that waits for its warm-up, the larger gain counts: its own, or that of its parts.

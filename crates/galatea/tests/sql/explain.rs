@@ -176,6 +176,60 @@ async fn explain_analyze_shows_fallbacks() {
     }
 }
 
+#[tokio::test]
+async fn explain_shows_three_unsupported_functions_of_an_operator() {
+    let pair = Pair::new(&[]);
+    let table = "CREATE TABLE n AS SELECT value % 7 AS k, value AS v, to_timestamp(value * 86400) AS d, \
+                 CAST(value AS VARCHAR) AS s FROM generate_series(1, 300)";
+    let made = pair.gpu.sql(table).await.expect("parses").collect().await;
+    made.expect("a table");
+    let (char, md5) = (
+        "function to_char: no device version",
+        "function md5: no device version for this type",
+    );
+    let (median, percentile) = (
+        "function approx_median: no aggregate of a pipeline",
+        "function approx_percentile_cont: no aggregate of a pipeline",
+    );
+    let sha = "function sha256: no device version for this type";
+    for (sql, expected) in [
+        (
+            "SELECT to_char(d, '%Y'), md5(s || k), count(*) FROM n GROUP BY 1, 2",
+            &[char, md5][..],
+        ),
+        (
+            "SELECT to_char(d, '%Y') || md5(s || k), count(*) FROM n GROUP BY 1",
+            &[char, md5],
+        ),
+        (
+            "SELECT to_char(d, '%Y'), md5(s || k), sha256(s || v), approx_median(v) FROM n GROUP BY 1, 2, 3",
+            &[char, md5, sha],
+        ),
+        (
+            "SELECT count(*) FROM n WHERE to_char(d, '%Y') < '2000' AND md5(s || k) > 'a'",
+            &[char, md5],
+        ),
+        // The device supports the median, in several steps.
+        (
+            "SELECT k, approx_median(v), median(v), approx_percentile_cont(v, 0.5) FROM n GROUP BY k",
+            &[median, percentile],
+        ),
+        (
+            "SELECT k, approx_median(v), median(v), sum(v) FROM n GROUP BY k",
+            &[median],
+        ),
+    ] {
+        let frame = pair.gpu.sql(sql).await.expect("parses");
+        frame.create_physical_plan().await.expect("plans");
+        let reasons = galatea::last_query_report(&pair.gpu).expect("a report").reasons;
+        let functions: Vec<&str> = reasons
+            .iter()
+            .filter_map(|reason| Some(reason.split_once(": ")?.1))
+            .collect();
+        assert_eq!(functions, expected, "{sql}\n{reasons:?}");
+    }
+}
+
 /// The header of an outline names the device that ran, and the reason of a fallback.
 #[tokio::test]
 async fn outline_of_an_executed_plan_shows_the_device_that_ran() {
