@@ -35,6 +35,13 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
         kmeans_pass_over(pass, memory);
         blocks_meet(&state->arrived, gridDim.x);
         for (u32 cluster = blockIdx.x; cluster < args.clusters; cluster += gridDim.x) update.move(cluster, sums);
+#if KMEANS_INERTIA
+        // Before the barrier, since the next pass adds to the word.
+        if (blockIdx.x == 0 && warp() == 0) {
+            const double inertia = update.take(u64(args.clusters) * (args.features + 1));
+            if (lane() == 0) state->inertia = inertia;
+        }
+#endif
         blocks_meet(&state->arrived, gridDim.x);
         u64 empty;
         const double shift = update.shift(empty, sums);

@@ -15,6 +15,8 @@ mod phases;
 mod places;
 mod queue;
 mod starts;
+#[cfg(test)]
+mod tests;
 
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
