@@ -150,8 +150,9 @@ settings! {
         /// may sort rows, and it decides about errors of rows that it might not evaluate.
         "fallback" => pub fallback: Fallback = Fallback::Allow,
         /// Behaviour if the result of +, -, * or sum does not fit its type, integer or decimal, on the CPU
-        /// and on the device: error fails and names the expression; wrap keeps the low bits of integers and
-        /// lets decimals have more digits than their type.
+        /// and on the device: error fails and names the expression; wrap keeps the low bits of integers, and
+        /// those of sums of decimals, which may then be wrong. Other decimals may have more digits than their
+        /// type with wrap, and still fail if they exceed its 128 or 256 bits.
         "overflow" => pub overflow: OverflowMode = OverflowMode::Error,
         /// Whether encoded columns of files are cached after their first use. They are read again when the
         /// file changes.

@@ -76,6 +76,10 @@ impl RowError {
                 Some("cast to a wider type, or SET galatea.overflow = 'wrap'")
             }
             Fault::Overflow { data_type, .. } if data_type.is_integer() => Some("cast to a wider type"),
+            Fault::Overflow {
+                data_type: DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..),
+                ..
+            } => Some("cast to more digits: DECIMAL(76, s)"),
             Fault::Cast { .. } => Some("TRY_CAST makes the result NULL"),
             _ => None,
         }

@@ -227,6 +227,46 @@ async fn wrap_setting_disables_overflow_errors() {
     .await;
 }
 
+/// Of decimals, only sums wrap; `+`, `-` and `*` use the bits beyond the digits of the type. Errors name the
+/// remedy, which holds in both modes.
+#[tokio::test]
+async fn decimals_do_not_wrap_like_integers() {
+    let numbers: (&str, &str) = (
+        "n",
+        "SELECT CAST('60000000000000000000000000000000000000' AS DECIMAL(38, 0)) AS d, \
+         CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0)) AS e FROM generate_series(1, 4)",
+    );
+    let remedy = "hint: cast to more digits: DECIMAL(76, s)";
+    check_with(
+        &[("galatea.overflow", "error")],
+        &[numbers],
+        &[
+            ("SELECT d + d FROM n", Error(remedy)),
+            ("SELECT max(e * 10) FROM n", Error(remedy)),
+            ("SELECT sum(e) FROM n", Error(remedy)),
+        ],
+    )
+    .await;
+    check_with(
+        &[("galatea.overflow", "wrap")],
+        &[numbers],
+        &[
+            (
+                "SELECT max(d + d) - max(d) FROM n",
+                Rows(&["60000000000000000000000000000000000000"]),
+            ),
+            ("SELECT max(e * 10) FROM n", Error(remedy)),
+            // 24 * 10^37 exceeds 2^127.
+            ("SELECT sum(d) < 0 FROM n", Rows(&["true"])),
+            (
+                "SELECT sum(CAST(e AS DECIMAL(76, 0))) FROM n",
+                Rows(&["399999999999999999999999999999999999996"]),
+            ),
+        ],
+    )
+    .await;
+}
+
 /// An update wraps or fails like a query. A failed update changes nothing.
 #[tokio::test]
 async fn updates_respect_the_overflow_setting() {
