@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 
 use super::function::{Function, Rounding};
 use super::ir::{Expr, ExprKind};
-use super::sql::Quoted;
+use super::sql::{Quoted, duration_text, interval_text};
 
 /// An expression over named columns.
 #[derive(Debug, Clone, Copy)]
@@ -200,11 +200,7 @@ fn constants(function: &Function, arguments: &[Expr], data_type: &DataType) -> (
 
 /// A number of units of a timestamp type, in the largest unit of time that divides it.
 fn duration(length: i64, data_type: &DataType) -> String {
-    let nanoseconds = i128::from(length) * nanoseconds(data_type);
-    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-    let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
-    let (name, unit) = unit.unwrap_or(("ns", 1));
-    format!("{} {name}", nanoseconds / unit)
+    duration_text(i128::from(length) * nanoseconds(data_type))
 }
 
 /// The origin of bins, unless it is that of SQL.
@@ -214,8 +210,7 @@ fn start(origin: i64, data_type: &DataType) -> Vec<String> {
     }
     let nanoseconds = i128::from(origin) * nanoseconds(data_type);
     let time = i64::try_from(nanoseconds).map(|time| ScalarValue::TimestampNanosecond(Some(time), None));
-    let text = time.ok().and_then(|time| time.cast_to(&DataType::Utf8).ok());
-    vec![text.map_or_else(|| format!("{nanoseconds} ns"), |text| Quoted(&text).to_string())]
+    vec![time.map_or_else(|_| duration_text(nanoseconds), |time| Quoted(&time).to_string())]
 }
 
 /// Nanoseconds of a unit of a timestamp type.
@@ -230,26 +225,12 @@ fn nanoseconds(data_type: &DataType) -> i128 {
 
 /// The interval that [`Function::AddInterval`] adds.
 fn interval(function: &Function) -> String {
-    let Function::AddInterval {
-        months,
-        days,
-        nanoseconds,
-    } = function
-    else {
-        return String::new();
-    };
-    let mut parts = Vec::new();
-    if *months != 0 {
-        parts.push(format!("{months} months"));
+    match function {
+        Function::AddInterval {
+            months,
+            days,
+            nanoseconds,
+        } => interval_text(*months, *days, *nanoseconds),
+        other => other.to_string(),
     }
-    if *days != 0 {
-        parts.push(format!("{days} days"));
-    }
-    if *nanoseconds != 0 || parts.is_empty() {
-        parts.push(duration(
-            *nanoseconds,
-            &DataType::Timestamp(TimeUnit::Nanosecond, None),
-        ));
-    }
-    format!("INTERVAL '{}'", parts.join(" "))
 }

@@ -116,6 +116,7 @@ pub use packed::{EntryIndex, PackedLayout, PackedLookupSide};
 pub use parameters::{LookupTable, Parameters};
 pub use pending::PendingScalar;
 pub use pending::Rebind;
+pub use sql::interval_text;
 pub use string::is_string;
 pub use string_cast::StringCast;
 pub use value::Value;

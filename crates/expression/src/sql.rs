@@ -1,6 +1,6 @@
 //! DataFusion's expressions and constants as SQL.
 
-use arrow::datatypes::{Decimal128Type, DecimalType};
+use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -50,7 +50,31 @@ impl fmt::Display for Sql<'_> {
     }
 }
 
-/// A literal in SQL notation: strings in quotes, decimals with their point.
+/// An interval in SQL notation.
+#[must_use]
+pub fn interval_text(months: i32, days: i32, nanoseconds: i64) -> String {
+    let mut parts = Vec::new();
+    if months != 0 {
+        parts.push(format!("{months} months"));
+    }
+    if days != 0 {
+        parts.push(format!("{days} days"));
+    }
+    if nanoseconds != 0 || parts.is_empty() {
+        parts.push(duration_text(nanoseconds.into()));
+    }
+    format!("INTERVAL '{}'", parts.join(" "))
+}
+
+/// Nanoseconds, in the largest unit of time that divides them.
+pub(crate) fn duration_text(nanoseconds: i128) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
+    let (name, unit) = unit.unwrap_or(("ns", 1));
+    format!("{} {name}", nanoseconds / unit)
+}
+
+/// A literal in SQL notation: strings and times in quotes, decimals with their point.
 pub(crate) struct Quoted<'a>(pub(crate) &'a ScalarValue);
 
 impl fmt::Display for Quoted<'_> {
@@ -59,6 +83,16 @@ impl fmt::Display for Quoted<'_> {
             ScalarValue::Decimal128(Some(value), precision, scale) => {
                 f.write_str(&Decimal128Type::format_decimal(*value, *precision, *scale))
             }
+            ScalarValue::IntervalMonthDayNano(Some(value)) => {
+                f.write_str(&interval_text(value.months, value.days, value.nanoseconds))
+            }
+            value @ (ScalarValue::TimestampSecond(Some(_), _)
+            | ScalarValue::TimestampMillisecond(Some(_), _)
+            | ScalarValue::TimestampMicrosecond(Some(_), _)
+            | ScalarValue::TimestampNanosecond(Some(_), _)) => match value.cast_to(&DataType::Utf8) {
+                Ok(text) => Quoted(&text).fmt(f),
+                Err(_) => write!(f, "{value}"),
+            },
             value => match value.try_as_str().flatten() {
                 Some(text) => write!(f, "'{}'", text.replace('\'', "''")),
                 None => write!(f, "{value}"),

@@ -4,6 +4,7 @@
 //! (`indent`) or in a box (`tree`); an [`outline()`] shows one node and one fact on each line, and gives
 //! DataFusion's operators facts with the same names.
 
+mod interval;
 mod operator;
 mod outline;
 

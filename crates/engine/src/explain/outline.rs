@@ -12,6 +12,7 @@
 //!                l_linestatus
 //! ```
 
+use super::interval::with_sql_intervals;
 use super::operator;
 use crate::facts::{Fact, Facts};
 use crate::nodes::GpuExec;
@@ -67,7 +68,10 @@ fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, 
             let bar = if children.is_empty() { "   " } else { "│  " };
             facts(known, &format!("{rest}{bar}"), lines);
         }
-        None => lines.push(format!("{first}{}{cost}", Line(plan.as_ref()))),
+        None => {
+            let line = with_sql_intervals(&Line(plan.as_ref()).to_string());
+            lines.push(format!("{first}{line}{cost}"));
+        }
     }
     for (number, child) in children.iter().enumerate() {
         let (branch, bar) = match number + 1 == children.len() {
@@ -94,6 +98,7 @@ fn facts(facts: &Facts, indent: &str, lines: &mut Vec<String>) {
 fn push_values(lines: &mut Vec<String>, indent: &str, name: &str, values: &[String]) {
     let all = values.iter().flat_map(|value| value.lines());
     for (number, value) in all.enumerate() {
+        let value = with_sql_intervals(value);
         let name = if number == 0 { name } else { "" };
         // Names that are wider keep one space.
         let gap = NAME.saturating_sub(name.chars().count()).max(1);

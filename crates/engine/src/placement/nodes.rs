@@ -32,7 +32,9 @@ pub(super) fn first_step(aggregate: &AggregateExec) -> Result<&AggregateExec, Re
             }
         }
         AggregateMode::Single | AggregateMode::SinglePartitioned => Ok(aggregate),
-        mode => Err(node("AggregateExec", format!("mode {mode:?}"))),
+        AggregateMode::Partial | AggregateMode::PartialReduce => {
+            Err(node("AggregateExec", "a partial aggregate without its final one"))
+        }
     }
 }
 

@@ -93,6 +93,17 @@ async fn explain_of_streams_shows_sql_and_reasons() {
         assert!(error.contains(reason), "{error}");
         assert!(!error.contains(" { "), "a debug dump:\n{error}");
     }
+    let sql = "SELECT ts + INTERVAL '1 day', date_bin(INTERVAL '1 minute', ts) FROM ordered
+               WHERE date_bin(INTERVAL '1 minute', ts) > TIMESTAMP '2020-01-01'";
+    let frame = pair.gpu.sql(sql).await.expect("parses");
+    let outline = galatea::outline(&frame.create_physical_plan().await.expect("plans"), false);
+    for part in [
+        "date_bin(60 s, ts) > '2020-01-01T00:00:00'",
+        "ts + INTERVAL '1 days'",
+    ] {
+        assert!(outline.contains(part), "{part} is missing:\n{outline}");
+    }
+    assert!(!outline.contains(" { "), "a debug dump:\n{outline}");
     let error = shown(&pair.gpu, "SELECT page, count(*) FROM ordered GROUP BY page").await;
     assert!(error.contains("no group would ever be complete"), "{error}");
 }
