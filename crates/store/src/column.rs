@@ -315,8 +315,8 @@ impl Column {
         }
     }
 
-    /// Layout of a chunk's buffers in device memory from `start`: the offsets of its data, validity bitmap and
-    /// string offsets, and the end.
+    /// Layout of a chunk's buffers in device memory from `start`: the offsets of its data, validity bitmap
+    /// and string offsets, and the end.
     pub fn chunk_layout(&self, index: usize, start: u64) -> ([Option<u64>; 3], u64) {
         let chunk = &self.chunks[index];
         let mut at = start;

@@ -311,8 +311,8 @@ impl Run<'_> {
         Ok((partitions, report))
     }
 
-    /// The scanned chunks in batches with rows of at most `bytes` bytes; one batch at least, and one chunk per
-    /// batch at least.
+    /// The scanned chunks in batches with rows of at most `bytes` bytes; one batch at least, and one chunk
+    /// per batch at least.
     fn batches(&self, plan: &PartitionPlan, bytes: u64) -> Vec<Vec<usize>> {
         let mut batches = vec![Vec::new()];
         let mut held = 0;

@@ -6,13 +6,13 @@
 //! in_parts_after    the algorithm after a failure
 //! ```
 //!
-//! `run_whole` (`executor.rs`) covers every algorithm that builds its sides before rows probe them. `in_parts`
-//! (`parts.rs`) covers joins out of core.
+//! `run_whole` (`executor.rs`) covers every algorithm that builds its sides before rows probe them.
+//! `in_parts` (`parts.rs`) covers joins out of core.
 
 use super::attempt::{Shrinking, repeat_async};
 use super::error::Failure;
 use super::executor::Executor;
-use super::parts::POLICY;
+use super::parts::{POLICY, Parts};
 use super::pipeline_run::Output;
 use crate::device::RunError;
 use crate::graph::PipelineRef;
@@ -29,17 +29,6 @@ enum JoinAttempt {
     Whole(Option<Shrinking>),
     /// With its joins in partitions.
     InParts(Parts),
-}
-
-/// Parameters of a run with partitioned joins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
-    /// The memory that the build side of a partition may use.
-    pub(super) memory: Shrinking,
-    /// Number of times that the partitions were restarted with more memory for strings.
-    pub(super) begun_again: u32,
-    /// Whether partitioning was predicted, and no run over all rows has failed.
-    predicted: bool,
 }
 
 impl Executor<'_> {

@@ -23,9 +23,9 @@
 //! If the rows of a single key exceed the memory of a partition, the run fails for lack of memory and the
 //! subtree runs on the CPU.
 
+use super::attempt::Shrinking;
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
-use super::join_run::Parts;
 use super::part_run::{Carried, PartRun};
 use super::pipeline_run::{Output, Run};
 use crate::device::RunError;
@@ -67,6 +67,17 @@ pub(super) const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
 /// Maximum number of partitions that a kernel writes (`partition.cuh`).
 const MAX_PARTITIONS: u32 = 256;
+
+/// Parameters of a run with partitioned joins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    /// The memory that the build side of a partition may use.
+    pub(super) memory: Shrinking,
+    /// Number of times that the partitions were restarted with more memory for strings.
+    pub(super) begun_again: u32,
+    /// Whether partitioning was predicted, and no run over all rows has failed.
+    pub(super) predicted: bool,
+}
 
 /// A join that runs one partition at a time.
 pub(super) struct Cut {

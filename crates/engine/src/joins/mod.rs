@@ -101,9 +101,9 @@ impl JoinAlgorithm {
 }
 
 /// Chooses between the algorithms for build side number `side` of a pipeline, which another pipeline builds
-/// with `rows` predicted rows: [`JoinAlgorithm::OutOfCore`] if it exceeds `memory` bytes of device memory. The
-/// size of a row is a lower bound. If the prediction is too low, a run fails for lack of memory and is repeated
-/// in partitions.
+/// with `rows` predicted rows: [`JoinAlgorithm::OutOfCore`] if it exceeds `memory` bytes of device memory.
+/// The size of a row is a lower bound. If the prediction is too low, a run fails for lack of memory and is
+/// repeated in partitions.
 pub(crate) fn choose(graph: &mut PipelineGraph, (id, side): (PipelineId, usize), rows: f64, memory: u64) {
     let Some(build) = graph.pipeline(id).build(side) else {
         return;
