@@ -27,7 +27,7 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, Fallback, JoinOrder, OverflowMode, PackCodes, PersistentScan,
+    CompileEffort, DeviceChoice, Exchange, Fallback, JoinOrder, OverflowMode, PackCodes, PersistentScan,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};
@@ -169,6 +169,10 @@ settings! {
         /// launch after the copies of each: on, off, or auto, which does so for chunk sizes that
         /// `galatea calibrate` has measured to be faster this way. Small chunks may be.
         "tuning.persistent_scan" => pub persistent_scan: PersistentScan = PersistentScan::Auto,
+        /// Whether an out-of-core join partitions each of its sides once, in device memory, and spills the
+        /// partitions that do not fit, instead of reading both sides once per partition: on, off, or auto,
+        /// which compares predicted times.
+        "tuning.exchange" => pub exchange: Exchange = Exchange::Auto,
         /// Priority of the session's queries on the device beside those of other sessions: low, normal or
         /// high. Queries of higher priority are admitted first, but no query waits for more than 16 that
         /// arrived later. Kernels of higher priority start first.

@@ -28,6 +28,18 @@ words! {
 }
 
 words! {
+    /// How often an out-of-core join reads its sides (`galatea.tuning.exchange`).
+    Exchange {
+        /// Once or per partition, whichever is predicted to be faster.
+        Auto = "auto",
+        /// Once, if their rows can be stored by partition.
+        On = "on",
+        /// Once per partition.
+        Off = "off",
+    }
+}
+
+words! {
     /// Behaviour if arithmetic or a sum overflows its type (`galatea.overflow`).
     OverflowMode {
         /// The query fails, and the error names the expression.

@@ -1,7 +1,7 @@
 //! Joins with a build side that does not fit device memory run one partition at a time.
 //!
-//! If there are many partitions and rows can be stored, both sides are partitioned first (`exchange.rs`). The
-//! other runs read both sides once per partition:
+//! If that is predicted to be faster and rows can be stored, both sides are partitioned first (`exchange.rs`).
+//! The other runs read both sides once per partition:
 //!
 //! ```text
 //! build side    rows by the hash of their key, counted ── ranges of hashes with rows that fit
@@ -28,10 +28,11 @@ use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_run::{Carried, PartRun};
 use super::pipeline_run::{Output, Run};
+use crate::config::Exchange as ExchangeChoice;
 use crate::device::RunError;
 use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
 use crate::joins::build_table::SideRows;
-use crate::joins::out_of_core::{PartitionedJoin, counting, row_bytes, spreads};
+use crate::joins::out_of_core::{Exchange, PartitionedJoin, counting, row_bytes, spreads};
 use crate::report::RunReport;
 use crate::results::queue::ResultQueue;
 use arrow::array::AsArray;
@@ -57,9 +58,13 @@ policy! {
         tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
-        /// Maximum number of partitions for which both sides are read once per partition. With more, they are
-        /// partitioned first: the rows that spill cross the link twice.
-        reads: usize = 2,
+        /// Bytes per second over the link, if not measured.
+        link: f64 = 50e9,
+        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters.
+        run: f64 = 1e-3,
+        /// Number of times that a row of a partitioned side crosses the link: to be partitioned, to be
+        /// spilled, and back.
+        crossings: f64 = 3.0,
     }
 }
 
@@ -163,12 +168,16 @@ impl Executor<'_> {
         cut: &Cut,
         parts: Parts,
     ) -> Result<Option<(Output, RunReport)>, Failure> {
-        let Some(number) = cut.equal.filter(|_| cut.ranges.len() > POLICY.reads) else {
+        let Some(number) = cut.equal.filter(|_| self.config.exchange != ExchangeChoice::Off) else {
             return Ok(None);
         };
         let Some(exchange) = cut.join.exchange(pipeline, number, cut.most) else {
             return Ok(None);
         };
+        let is_faster = || self.exchange_is_faster(pipeline, cut, number, &exchange, parts.memory.bytes);
+        if self.config.exchange == ExchangeChoice::Auto && !is_faster() {
+            return Ok(None);
+        }
         let started = Instant::now();
         let before = self.spilled();
         let sides = match self.exchange(pipeline, cut, &exchange, parts.memory.bytes).await {
@@ -191,6 +200,30 @@ impl Executor<'_> {
             size(self.spilled().saturating_sub(before))
         ));
         Ok(Some((output, report)))
+    }
+
+    /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
+    /// bytes, is predicted to take less time than reading them once per partition.
+    fn exchange_is_faster(
+        &self,
+        pipeline: PipelineRef<'_>,
+        cut: &Cut,
+        number: u32,
+        exchange: &Exchange,
+        memory: u64,
+    ) -> bool {
+        let device = self.session.engine().opened(self.config);
+        let measured = device.and_then(|device| device.calibration().map(|measured| measured.h2d));
+        let link = measured.unwrap_or(POLICY.link);
+        let rows = [cut.rows, pipeline.rows.unwrap_or(cut.rows)];
+        let bytes = std::iter::zip(rows, exchange.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
+        let bytes: Vec<u64> = bytes.collect();
+        let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
+        let both = bytes.iter().sum::<u64>() as f64 / link;
+        let reads = cut.ranges.len() as f64;
+        let per_partition = reads * (both + 2.0 * POLICY.run);
+        let once = POLICY.crossings * both + (1.0 + f64::from(number)) * batches as f64 * POLICY.run;
+        once < per_partition
     }
 
     /// Number of bytes of working memory that the device has spilled so far.

@@ -31,6 +31,13 @@ pub(crate) struct Exchange {
     pub(crate) probe: PartitionPasses,
 }
 
+impl Exchange {
+    /// Bytes of a stored row of the build side, and of one of the probe side.
+    pub(crate) fn row_bytes(&self) -> [u64; 2] {
+        [&self.build, &self.probe].map(|passes| column_bytes(&passes.first.sink).max(1))
+    }
+}
+
 impl PartitionedJoin {
     /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
     /// `most` rows of the build side each. `None` for multimap joins, for sides that are not scans of tables,

@@ -128,6 +128,7 @@ async fn transferred(memory: &'static str, chunk_rows: &'static str, sql: &str) 
         limit(memory),
         ("galatea.tuning.chunk_rows", chunk_rows),
         ("galatea.cache.device", "false"),
+        ("galatea.tuning.exchange", "on"),
     ]);
     pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
     pair.table("s", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
@@ -143,7 +144,7 @@ async fn out_of_core_join_scans_each_side_once() {
     for sql in &UNIQUE[..5] {
         let (once, plan) = transferred("64 MiB", "1000", sql).await;
         assert!(!plan.contains("partitioned once"), "{plan}");
-        for chunk_rows in ["1000", "40000"] {
+        for chunk_rows in ["1000", "4096"] {
             let (bytes, plan) = transferred("512 KiB", chunk_rows, sql).await;
             assert!(plan.contains("sides partitioned once"), "{sql}\n{plan}");
             assert!(
@@ -162,6 +163,7 @@ async fn out_of_core_join_of_degenerate_sides() {
         BUILT,
         limit("384 KiB"),
         ("galatea.tuning.chunk_rows", "4096"),
+        ("galatea.tuning.exchange", "on"),
     ]);
     pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
     for (name, rows, key) in [
