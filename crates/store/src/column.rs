@@ -368,8 +368,6 @@ impl Column {
     }
 }
 
-/// Bounds over the chunks that have a value other than NULL and NaN. `None` if no chunk has one, or if one of
-/// these chunks has no upper bound.
 /// A region of device memory: a page is a chunk, with its buffers one after the other, each aligned to
 /// [`VIEW_ALIGNMENT`].
 ///
@@ -397,6 +395,8 @@ impl Source for Column {
     }
 }
 
+/// Bounds over the chunks that have a value other than NULL and NaN. `None` if no chunk has one, or if one of
+/// these chunks has no upper bound.
 fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
     let mut bounds: Option<ScalarRange> = None;
     for chunk in chunks {

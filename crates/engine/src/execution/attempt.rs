@@ -10,17 +10,19 @@
 //! subtree      a build side is refused             the subtree is replanned                      16                place_again (task.rs)
 //!              the sort lacks memory or is refused the rows in any order; the CPU sorts          1                 LastStep::after
 //!              any other device failure            the subtree runs on the CPU                   1                 LastStep::after
-//! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   3                 in_parts_after (parts.rs)
+//! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   3                 in_parts_after (join_run.rs)
 //!                                                  of memory, then with a quarter of that
 //!              predicted partitions fail           all rows at once                              1                 in_parts_after
-//!              strings lack memory, in partitions  all partitions, with eight times the memory   until none is left in_parts_after
+//!              partitioning the sides once lacks   the sides are read once per partition         1                 by_exchange (parts.rs)
+//!              memory or is refused
+//!              strings lack memory, in partitions  all partitions, with eight times the memory   until memory ends  in_parts_after
 //! build sides  radix partitions are refused, or    rows in scan order                            1                 direct_after (partition_run.rs)
 //!              lack memory
 //! sort         the sort lacks memory               key ranges of half of free memory, then of a  4                 ranges_after (sort_ranges.rs)
 //!                                                  quarter of that
-//! admission    strings lack memory                 eight times the memory for strings            until none is left RunAttempt::after
-//!              the run lacks memory                no optional memory: fully sized hash tables,  1                 RunAttempt::after
-//!                                                  replicas of groups, resident columns
+//! admission    strings lack memory                 eight times the memory for strings            until memory ends  RunAttempt::after
+//!              the run lacks memory                without optional memory (fully sized hash     1                 RunAttempt::after
+//!                                                  tables, replicas of groups, resident columns)
 //!              the same, while other queries run   the first attempt, when another has ended     while others run  RunAttempt::after
 //! ```
 //!

@@ -50,7 +50,8 @@ pub(super) struct ExchangedSides {
     probe: ExchangedSide,
 }
 
-/// A view of the rows of a table. Kernels are bound to `all` rows, so that all tables share a kernel.
+/// A view of the rows of a table. It reports `all` rows, those of the whole side, so that one kernel is bound
+/// for the tables of all partitions. Its chunk has the rows of the table.
 fn view_of(table: &BuiltTable, all: u64) -> Result<(TableView, Vec<usize>), RunError> {
     let view = TableView {
         rows: all,

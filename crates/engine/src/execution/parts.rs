@@ -1,7 +1,7 @@
 //! Joins with a build side that does not fit device memory run one partition at a time.
 //!
-//! If that is predicted to be faster and rows can be stored, both sides are partitioned first (`exchange.rs`).
-//! The other runs read both sides once per partition:
+//! If that is predicted to be faster and rows can be stored, both sides are partitioned first
+//! (`exchange.rs`). The other runs read both sides once per partition:
 //!
 //! ```text
 //! build side    rows by the hash of their key, counted ── ranges of hashes with rows that fit
@@ -60,11 +60,12 @@ policy! {
         joins: usize = 2,
         /// Bytes per second over the link, if not measured.
         link: f64 = 50e9,
-        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters.
-        run: f64 = 1e-3,
-        /// Number of times that a row of a partitioned side crosses the link: to be partitioned, to be
-        /// spilled, and back.
-        crossings: f64 = 3.0,
+        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters
+        /// (`bench/results/2026-11-27-nvidia-h100/exchange.txt`).
+        run: f64 = 2.4e-3,
+        /// Bytes of a packed row over the link, relative to those of a stored one. Stored rows are not
+        /// packed.
+        packed: f64 = 0.2,
     }
 }
 
@@ -219,10 +220,12 @@ impl Executor<'_> {
         let bytes = std::iter::zip(rows, exchange.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
         let bytes: Vec<u64> = bytes.collect();
         let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
-        let both = bytes.iter().sum::<u64>() as f64 / link;
+        let stored = bytes.iter().sum::<u64>() as f64 / link;
+        let read = POLICY.packed * stored;
         let reads = cut.ranges.len() as f64;
-        let per_partition = reads * (both + 2.0 * POLICY.run);
-        let once = POLICY.crossings * both + (1.0 + f64::from(number)) * batches as f64 * POLICY.run;
+        let per_partition = reads * (read + 2.0 * POLICY.run);
+        // Stored rows are spilled and read back.
+        let once = read + 2.0 * stored + (1.0 + f64::from(number)) * batches as f64 * POLICY.run;
         once < per_partition
     }
 

@@ -4,6 +4,8 @@
 
 use crate::compare::{Pair, answer, same};
 use crate::data::{Shape, batch};
+use crate::partitions::partitions;
+use crate::parts::{far, table};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
 use galatea::{EmulatorOptions, GalateaConfig, QueryDevice};
 use galatea_device::{DriverCall, FaultCode, Faults};
@@ -15,12 +17,13 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A sink of each kind, a build side, and a query that streams.
+/// A sink of each kind, a build side, a query that streams, and a join that may run out of core.
 const QUERIES: &[&str] = &[
     "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
     "SELECT i32, i64, low FROM t WHERE v % 3 = 1",
     "SELECT d.name, count(*), sum(t.v), min(t.d18) FROM t JOIN d ON t.u8 = d.id GROUP BY d.name",
     "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
+    "SELECT count(*), count(r.k), sum(r.v), max(r.paid), sum(s.v) FROM s LEFT JOIN r ON s.k = r.k",
 ];
 
 /// The concurrent query.
@@ -65,6 +68,8 @@ impl Bed {
         ));
         let dimension = RecordBatch::try_from_iter([("id", ids), ("name", names)]).expect("two columns");
         pair.table("d", &[dimension]);
+        pair.table("r", &[table(3000, true, |row| far(row * 7919 % 3000))]);
+        pair.table("s", &[table(4000, true, |row| far(row * 31 % 3500))]);
         let mut expected = Vec::new();
         for sql in QUERIES {
             expected.push(answer(&pair.cpu, sql).await);
@@ -201,6 +206,23 @@ async fn queries_survive_failing_calls_in_little_memory() {
         .campaign(&[0, 3], &[FaultCode::OutOfMemory, FaultCode::Refused], 3, false)
         .await;
     assert!(injected > 20, "{injected} calls failed");
+}
+
+/// Both sides of a join are partitioned, spilled and read back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn out_of_core_joins_survive_failing_calls() {
+    let bed = Bed::new(&[
+        ("galatea.memory.gpu_limit", "384 KiB"),
+        ("galatea.tuning.build_rows", "0"),
+        ("galatea.tuning.exchange", "on"),
+    ])
+    .await;
+    let told = partitions(&bed.pair, QUERIES[4]).await;
+    assert!(told.iter().any(|told| told.contains(" of d0")), "{told:?}");
+    let (injected, _) = bed
+        .campaign(&[4], &[FaultCode::OutOfMemory, FaultCode::Refused], 1, false)
+        .await;
+    assert!(injected > 10, "{injected} calls failed");
 }
 
 /// Copies fail while kernels wait for their chunks.

@@ -16,7 +16,7 @@ fn limit(size: &'static str) -> (&'static str, &'static str) {
 }
 
 /// A table of `rows` rows with the keys of `key`, a tenth of them NULL if `nulls`.
-fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
+pub(crate) fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
     let key = |row: i64| (!nulls || row % 10 != 3).then(|| key(row));
     let column = |array: ArrayRef| array;
     let texts = |of: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
@@ -95,7 +95,7 @@ const UNIQUE: &[&str] = &[
 ];
 
 /// Numbers too sparse for arrays by key.
-fn far(row: i64) -> i64 {
+pub(crate) fn far(row: i64) -> i64 {
     row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 2
 }
 
