@@ -29,6 +29,7 @@ use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::build_plan::PartitionPlan;
 use galatea_device::Access;
 use galatea_expression::LookupSide;
+use galatea_memory::regions::Use;
 use galatea_store::TableView;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -335,7 +336,7 @@ impl Run<'_> {
     fn split(&self, plan: &PartitionPlan, mut table: BuiltTable) -> Result<Vec<BuiltTable>, RunError> {
         let mut uses = table.uses(Access::Read);
         if !self.runtime.memory().grant(&mut uses)? {
-            let needed = uses.iter().map(|region| region.bytes()).sum();
+            let needed = uses.iter().map(Use::bytes).sum();
             let budget = self.runtime.device().budget();
             return Err(RunError::full(budget, "rows in partitions", needed));
         }
