@@ -68,8 +68,8 @@ impl Bed {
         ));
         let dimension = RecordBatch::try_from_iter([("id", ids), ("name", names)]).expect("two columns");
         pair.table("d", &[dimension]);
-        pair.table("r", &[table(3000, true, |row| far(row * 7919 % 3000))]);
-        pair.table("s", &[table(4000, true, |row| far(row * 31 % 3500))]);
+        pair.table("r", &[table(9000, true, |row| far(row * 7919 % 9000))]);
+        pair.table("s", &[table(5000, true, |row| far(row * 31 % 9500))]);
         let mut expected = Vec::new();
         for sql in QUERIES {
             expected.push(answer(&pair.cpu, sql).await);
@@ -212,7 +212,7 @@ async fn queries_survive_failing_calls_in_little_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn out_of_core_joins_survive_failing_calls() {
     let bed = Bed::new(&[
-        ("galatea.memory.gpu_limit", "384 KiB"),
+        ("galatea.memory.gpu_limit", "320 KiB"),
         ("galatea.tuning.build_rows", "0"),
         ("galatea.tuning.exchange", "on"),
     ])
