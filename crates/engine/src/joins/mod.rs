@@ -15,7 +15,7 @@
 //! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators produce the build rows, or the build side is small and its keys are unique | no pipeline builds the side: `PipelineRef::build` returns `None` |
 //! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline produces the build rows, and each probe row has at most one match | [`SinkPlan::Build`] or [`SinkPlan::BuildGroups`] of that pipeline |
 //! | [`Multimap`](JoinAlgorithm::Multimap) | build keys repeat | [`SinkPlan::Multimap`] of that pipeline |
-//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or did so in a run | [`choose`], which sets `BuildSide::exceeds_memory`; a run selects it in `in_parts_after` (`execution/join_run.rs`) |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or did so in a run | `choose`, which sets `BuildSide::exceeds_memory`; a run selects it in `in_parts_after` (`execution/join_run.rs`) |
 //!
 //! A run decides two more properties of a join from the data. EXPLAIN ANALYZE shows both. If the build side
 //! exceeds the L2 cache, rows are partitioned before they probe it (`galatea.join.partitions`). The range of
@@ -29,7 +29,7 @@
 //! | the sides and keys of a join in DataFusion's plan | `placement/joins/` |
 //! | the choice of the algorithm: host or device | `placement/assessment.rs` (`choose_builds`) |
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
-//! | the choice of the algorithm: in memory or out of core | [`choose`], in this module |
+//! | the choice of the algorithm: in memory or out of core | `choose`, in this module |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
 //! | selection of the out-of-core joins of a pipeline, and its restriction to one partition | `joins/out_of_core.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
