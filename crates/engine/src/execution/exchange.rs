@@ -10,12 +10,12 @@
 //! ```
 //!
 //! Each partition of a batch has regions of its own. The memory manager evicts them like other working
-//! memory, so as many partitions stay on the device as fit, and the others move to the host and back once
-//! (Lutz 2022, §4.4.2 and 4.4.3: partitions are cached in device memory, and spill).
+//! memory: partitions that fit stay on the device, and the others move to the host and back once (Lutz 2022,
+//! §4.4.2 and 4.4.3).
 
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, of_side};
-use super::part_run::{Carried, PartRun};
+use super::part_runs::PartRuns;
 use super::parts::Cut;
 use super::pipeline_run::{Output, Run};
 use super::source::entries;
@@ -158,8 +158,8 @@ impl Executor<'_> {
         };
         let ExchangedSides { build: own, probe } = exchanged;
         let mut sides = probe.sides;
-        let carried = Arc::new(Mutex::new(None));
-        let (mut all, mut all_builds) = (None::<(Output, RunReport)>, None::<RunReport>);
+        let mut runs = PartRuns::new(begun_again);
+        let mut built_in: Option<RunReport> = None;
         let last = probe.partitions.len() - 1;
         for (partition, (own_tables, probe_tables)) in
             own.partitions.into_iter().zip(probe.partitions).enumerate()
@@ -171,49 +171,37 @@ impl Executor<'_> {
                 .build_partition(build, plan, own_tables, (own.rows, begun_again))
                 .await
                 .map_err(|failure| of_side(&pipeline.build_sides[cut.side], failure))?;
-            match &mut all_builds {
+            match &mut built_in {
                 Some(total) => total.add_part(&report),
-                None => all_builds = Some(report),
+                None => built_in = Some(report),
             }
             sides[cut.side] = built(table);
             let tables = probe_tables.len();
             for (number, table) in probe_tables.into_iter().enumerate() {
-                let done = all.as_ref().map_or(0, |(output, _)| output.rows());
                 let (view, chunks) = view_of(&table, probe.rows)?;
                 let work = Work {
                     pipeline: pipeline.id(),
                     chunks,
-                    fetch: pipeline.fetch.map(|fetch| (fetch as u64).saturating_sub(done)),
+                    fetch: runs.left(pipeline.fetch),
                     plan: exchange.probe.second.clone(),
                     view,
                     keep,
                 };
                 let is_last = partition == last && number + 1 == tables;
                 sides.push(built(table));
-                let part = (Arc::clone(&carried), is_last, begun_again);
-                let (output, report, back) = self.launch_part(work, std::mem::take(&mut sides), part).await?;
-                sides = back;
+                sides = self.run_part(&mut runs, work, sides, is_last).await?;
                 sides.pop();
-                all = Some(match all {
-                    None => (output, report),
-                    Some((before, mut total)) => {
-                        total.add_part(&report);
-                        (before.and(output), total)
-                    }
-                });
             }
-            let rows = all.as_ref().map_or(0, |(output, _)| output.rows());
-            if pipeline.fetch.is_some_and(|fetch| rows >= fetch as u64) {
+            if runs.left(pipeline.fetch) == Some(0) {
                 break;
             }
         }
-        let (Some((output, report)), Some(of_builds)) = (all, all_builds) else {
-            unreachable!("a join has at least two partitions");
-        };
-        self.builds.lock().push(of_builds.of_partitions(own.report));
-        let number_of_sides = pipeline.build_sides.len();
-        let report = report.of_sides(number_of_sides).of_partitions(probe.report);
-        Ok((output.joined(sides), report))
+        if let Some(report) = built_in {
+            self.builds.lock().push(report.of_partitions(own.report));
+        }
+        let (output, report) = runs.finish();
+        let report = report.of_sides(pipeline.build_sides.len());
+        Ok((output.joined(sides), report.of_partitions(probe.report)))
     }
 
     /// Builds the build side of a partition from the rows of each batch.
@@ -224,9 +212,8 @@ impl Executor<'_> {
         tables: Vec<BuiltTable>,
         (all, begun_again): (u64, u32),
     ) -> Result<(BuiltTable, RunReport), Failure> {
-        let carried = Arc::new(Mutex::new(None));
-        let mut total: Option<RunReport> = None;
-        let count = tables.len();
+        let mut runs = PartRuns::new(begun_again);
+        let last = tables.len() - 1;
         for (number, table) in tables.into_iter().enumerate() {
             let (view, chunks) = view_of(&table, all)?;
             let work = Work {
@@ -237,37 +224,13 @@ impl Executor<'_> {
                 view,
                 keep: true,
             };
-            let part = (Arc::clone(&carried), number + 1 == count, begun_again);
-            let (output, report, _) = self.launch_part(work, vec![built(table)], part).await?;
-            match &mut total {
-                Some(total) => total.add_part(&report),
-                None => total = Some(report),
-            }
-            if let (Output::Built(table), Some(report)) = (output, total.take_if(|_| number + 1 == count)) {
-                return Ok((*table, report));
-            }
+            self.run_part(&mut runs, work, vec![built(table)], number == last)
+                .await?;
         }
-        unreachable!("the last batch completes the build side")
-    }
-
-    /// Runs a pipeline over its build sides, which are returned, with a sink that is carried from run to run.
-    async fn launch_part(
-        &self,
-        work: Work,
-        sides: Vec<SideRows>,
-        (carried, last, begun_again): (Arc<Mutex<Option<Carried>>>, bool, u32),
-    ) -> Result<(Output, RunReport, Vec<SideRows>), Failure> {
-        self.launch(work, move |run| {
-            let part = PartRun::new(&carried, last, begun_again);
-            let (output, report) = Run {
-                sides: &sides,
-                part: Some(part),
-                ..*run
-            }
-            .execute()?;
-            Ok((output, report, sides))
-        })
-        .await
+        match runs.finish() {
+            (Output::Built(table), report) => Ok((*table, report)),
+            (Output::Returned(_), _) => unreachable!("a build sink leaves a build side"),
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod join_run;
 mod key_ranges;
 mod launch_loop;
 mod part_run;
+mod part_runs;
 mod partition_choice;
 mod partition_run;
 mod parts;

@@ -26,8 +26,8 @@
 use super::attempt::Shrinking;
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
-use super::part_run::{Carried, PartRun};
-use super::pipeline_run::{Output, Run};
+use super::part_runs::PartRuns;
+use super::pipeline_run::Output;
 use crate::config::Exchange as ExchangeChoice;
 use crate::device::RunError;
 use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
@@ -109,8 +109,9 @@ fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
         let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
         ranges.all(|range| range.iter().sum::<u64>() <= most)
     };
-    let numbers = (1..=MAX_PARTITIONS.ilog2()).map(|bits| 1 << bits);
-    numbers.into_iter().find(|number| fits(*number))
+    (1..=MAX_PARTITIONS.ilog2())
+        .map(|bits| 1 << bits)
+        .find(|number| fits(*number))
 }
 
 /// The graph without the order of this pipeline's rows.
@@ -160,8 +161,9 @@ impl Executor<'_> {
         self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
     }
 
-    /// Runs a pipeline with a partitioned join whose sides are read once. `None` if its sides are read once
-    /// per partition instead, because there are few partitions, or because rows cannot be stored.
+    /// Partitions both sides of a join once, and runs the pipeline over the partitions. Returns `None` if both
+    /// sides are to be read once per partition instead: by the setting, by predicted times, or because rows
+    /// cannot be stored or do not fit.
     async fn by_exchange(
         &self,
         pipeline: PipelineRef<'_>,
@@ -293,8 +295,7 @@ impl Executor<'_> {
                 Some(self.view(pipeline, &plan, &rows).await?)
             }
         };
-        let carried = Arc::new(Mutex::new(None));
-        let mut all: Option<(Output, RunReport)> = None;
+        let mut runs = PartRuns::new(begun_again);
         let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();
         // The partitions of the current build sides.
         let mut made = Vec::new();
@@ -331,28 +332,25 @@ impl Executor<'_> {
                 },
                 (None, None) => unreachable!("pairs that are cut are a build side"),
             };
+            let plan = part.plan.resolved().map_err(Failure::Input)?;
+            let work = Work {
+                pipeline: part.id(),
+                chunks: chunks(&part, &plan, &view),
+                fetch: runs.left(part.fetch),
+                plan,
+                view,
+                keep,
+            };
             let last = number + 1 == all_parts;
-            let state = (view, sides.into_iter().flatten().collect(), Arc::clone(&carried));
-            let done = all.as_ref().map_or(0, |(output, _)| output.rows());
-            let (output, report, back) = self.part(part, keep, state, (done, last, begun_again)).await?;
+            let back = self
+                .run_part(&mut runs, work, sides.into_iter().flatten().collect(), last)
+                .await?;
             sides = back.into_iter().map(Some).collect();
-            all = Some(match all {
-                None => (output, report),
-                Some((before, mut total)) => {
-                    total.add_part(&report);
-                    (before.and(output), total)
-                }
-            });
-            if pipeline.fetch.is_some_and(|fetch| {
-                all.as_ref()
-                    .is_some_and(|(output, _)| output.rows() >= fetch as u64)
-            }) {
+            if runs.left(pipeline.fetch) == Some(0) {
                 break;
             }
         }
-        let Some((output, mut report)) = all else {
-            unreachable!("there is a part at least");
-        };
+        let (output, mut report) = runs.finish();
         self.merge_builds();
         report.total = started.elapsed();
         let moved = self.spilled().saturating_sub(before);
@@ -366,37 +364,6 @@ impl Executor<'_> {
             size(moved)
         ));
         Ok((output.joined(sides.into_iter().flatten().collect()), report))
-    }
-
-    /// Runs the pipeline of a partition over its build sides, which are returned. `done`: the number of rows
-    /// returned before, whether this partition is the last, and the number of restarts.
-    async fn part(
-        &self,
-        part: PipelineRef<'_>,
-        keep: bool,
-        (view, sides, carried): (TableView, Vec<SideRows>, Arc<Mutex<Option<Carried>>>),
-        (done, last, begun_again): (u64, bool, u32),
-    ) -> Result<(Output, RunReport, Vec<SideRows>), Failure> {
-        let plan = part.plan.resolved().map_err(Failure::Input)?;
-        let work = Work {
-            pipeline: part.id(),
-            chunks: chunks(&part, &plan, &view),
-            fetch: part.fetch.map(|fetch| (fetch as u64).saturating_sub(done)),
-            plan,
-            view,
-            keep,
-        };
-        self.launch(work, move |run| {
-            let part = PartRun::new(&carried, last, begun_again);
-            let (output, report) = Run {
-                sides: &sides,
-                part: Some(part),
-                ..*run
-            }
-            .execute()?;
-            Ok((output, report, sides))
-        })
-        .await
     }
 
     /// Chooses the partitions: each consists of the maximum number of consecutive buckets, of 4096, that fit

@@ -1,0 +1,83 @@
+//! The runs of a pipeline over the partitions of a join, one after another. All of them fill one sink.
+
+use super::error::Failure;
+use super::executor::{Executor, Work};
+use super::part_run::{Carried, PartRun};
+use super::pipeline_run::{Output, Run};
+use crate::joins::build_table::SideRows;
+use crate::report::RunReport;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The runs so far.
+pub(super) struct PartRuns {
+    /// The sink, between two runs.
+    carried: Arc<Mutex<Option<Carried>>>,
+    /// Number of times that all partitions were restarted because memory for strings was insufficient.
+    begun_again: u32,
+    /// The output and the report of all runs.
+    done: Option<(Output, RunReport)>,
+}
+
+impl PartRuns {
+    /// No runs yet, after `begun_again` restarts for lack of memory for strings.
+    pub(super) fn new(begun_again: u32) -> Self {
+        Self {
+            carried: Arc::default(),
+            begun_again,
+            done: None,
+        }
+    }
+
+    /// Number of rows that are left of the first `fetch` rows; `None` if all rows are returned.
+    pub(super) fn left(&self, fetch: Option<usize>) -> Option<u64> {
+        let rows = self.done.as_ref().map_or(0, |(output, _)| output.rows());
+        fetch.map(|fetch| (fetch as u64).saturating_sub(rows))
+    }
+
+    /// The output and the report of all runs, of which there is at least one.
+    pub(super) fn finish(self) -> (Output, RunReport) {
+        let Some(done) = self.done else {
+            unreachable!("a join has a partition at least");
+        };
+        done
+    }
+
+    fn add(&mut self, output: Output, report: RunReport) {
+        self.done = Some(match self.done.take() {
+            None => (output, report),
+            Some((before, mut total)) => {
+                total.add_part(&report);
+                (before.and(output), total)
+            }
+        });
+    }
+}
+
+impl Executor<'_> {
+    /// Runs a pipeline over a partition and its build sides, which are returned. After the last run, the sink
+    /// is complete.
+    pub(super) async fn run_part(
+        &self,
+        runs: &mut PartRuns,
+        work: Work,
+        sides: Vec<SideRows>,
+        is_last: bool,
+    ) -> Result<Vec<SideRows>, Failure> {
+        let (carried, begun_again) = (Arc::clone(&runs.carried), runs.begun_again);
+        let (output, report, sides) = self
+            .launch(work, move |run| {
+                let part = PartRun::new(&carried, is_last, begun_again);
+                let (output, report) = Run {
+                    sides: &sides,
+                    part: Some(part),
+                    ..*run
+                }
+                .execute()?;
+                Ok((output, report, sides))
+            })
+            .await?;
+        runs.add(output, report);
+        Ok(sides)
+    }
+}
