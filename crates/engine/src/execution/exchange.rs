@@ -309,9 +309,10 @@ impl Run<'_> {
         let tables = table.split(self.runtime, &streams.compute, plan);
         // The copies read the table, which is freed next, also if one of them failed.
         let settled = streams.compute.synchronize();
-        self.runtime.give_streams(streams);
         let tables = tables?;
         settled?;
+        // Streams of a failed copy are not used again.
+        self.runtime.give_streams(streams);
         Ok(tables)
     }
 }

@@ -9,6 +9,9 @@ use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use std::ops::Range;
 
+/// Rows of a word of a NULL bitmap.
+pub(crate) const WORD_ROWS: u64 = u32::BITS as u64;
+
 /// A region, with values of any type.
 pub(crate) trait Region {
     /// Declares the access of a launch to the region.
@@ -62,7 +65,7 @@ impl Allocator<'_> {
 
     /// A bitmap of `bits` bits, all 0.
     pub(crate) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
-        self.zeroed(bits.div_ceil(32))
+        self.zeroed(bits.div_ceil(WORD_ROWS))
     }
 
     /// A column of `rows` rows. All bytes of its entries are `byte` until a row writes them.
@@ -119,7 +122,8 @@ impl DeviceColumn {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
 
-    /// This column with these rows of another one, of `width` bytes each. The first row is a multiple of 32.
+    /// This column with these rows of another one, of `width` bytes each. The first row is a multiple of
+    /// [`WORD_ROWS`].
     pub(crate) fn copied(
         mut self,
         stream: &Stream,
@@ -127,15 +131,10 @@ impl DeviceColumn {
         width: u64,
         rows: Range<u64>,
     ) -> Result<Self, RunError> {
-        let part = |unit: u64| {
-            let (start, end) = (rows.start * unit, rows.end * unit);
-            start as usize..end as usize
-        };
-        let bytes = part(width);
+        let bytes = (rows.start * width) as usize..(rows.end * width) as usize;
         stream.copy(self.values.slice_mut(..bytes.len())?, from.values.slice(bytes)?)?;
         if let (Some(into), Some(from)) = (&mut self.nulls, &from.nulls) {
-            let words = (rows.start / 32) as usize..rows.end.div_ceil(32) as usize;
-            let words = words.start..words.end.max(words.start);
+            let words = (rows.start / WORD_ROWS) as usize..rows.end.div_ceil(WORD_ROWS) as usize;
             stream.copy(into.slice_mut(..words.len())?, from.slice(words)?)?;
         }
         Ok(self)

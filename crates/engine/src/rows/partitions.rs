@@ -3,7 +3,7 @@
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
-use crate::rows::columns::{Allocator, DeviceColumn, Region};
+use crate::rows::columns::{Allocator, DeviceColumn, Region, WORD_ROWS};
 use galatea_codegen::build_plan::PartitionPlan;
 use galatea_device::Stream;
 use galatea_expression::BuiltColumn;
@@ -22,9 +22,6 @@ pub(crate) struct PartitionedRows {
     /// Number of the query.
     owner: u64,
 }
-
-/// Rows of a word of a NULL bitmap.
-const WORD_ROWS: u64 = u32::BITS as u64;
 
 impl PartitionedRows {
     /// Empty partitions with space for `counted` rows each; `None` for a pass that counts the rows.
