@@ -1,7 +1,7 @@
 //! One opened device, and the state that queries share on it.
 
 use super::calibration::Calibrated;
-use super::demand::Demands;
+use super::demand::{DemandPolicy, Demands};
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
 use super::{RunError, calibration};
@@ -107,6 +107,12 @@ impl DeviceRuntime {
     /// The measured rates of the device, if it was calibrated, by `galatea calibrate` or [`Self::calibrate`].
     pub fn calibration(&self) -> Option<Calibration> {
         *self.calibration.lock()
+    }
+
+    /// Bytes per second over the link to the device: the measured rate of pinned copies, or a typical one.
+    pub(crate) fn link_rate(&self) -> f64 {
+        let measured = self.calibration().map(|measured| measured.h2d);
+        measured.unwrap_or(DemandPolicy::DEFAULT.link_rate)
     }
 
     /// The transfer method for chunks of columns: the fastest measured method among those that copy memory of

@@ -98,26 +98,21 @@ impl RunError {
         }
     }
 
-    /// The same error, of memory whose size `setting` determined.
-    pub(crate) fn sized_by(self, setting: &'static str) -> Self {
-        match self {
-            Self::Memory {
-                what,
-                needed,
-                available,
-                limit,
-                query,
-                ..
-            } => Self::Memory {
-                what,
-                needed,
-                available,
-                limit,
-                query,
-                lower: Some(setting),
-            },
-            other => other,
+    /// Adds to an error of full memory that `setting` determined the size, which the hint then proposes to
+    /// lower.
+    pub(crate) fn sized_by(mut self, setting: &'static str) -> Self {
+        if let Self::Memory { lower, .. } = &mut self {
+            *lower = Some(setting);
         }
+        self
+    }
+
+    /// Adds the description of the pipeline to an error of full memory.
+    pub(crate) fn of_pipeline(mut self, description: impl FnOnce() -> String) -> Self {
+        if let Self::Memory { query, .. } = &mut self {
+            *query = description().into();
+        }
+        self
     }
 
     /// Whether device memory was insufficient.

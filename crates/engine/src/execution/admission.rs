@@ -62,24 +62,8 @@ impl Run<'_> {
         };
         // The failed attempt has freed all of its device memory.
         let waits = || !naive && ticket.wait_for_room(self.cancelled);
-        self.attempts(admitted, waits).map_err(|failure| match failure {
-            RunError::Memory {
-                what,
-                needed,
-                available,
-                limit,
-                lower,
-                ..
-            } => RunError::Memory {
-                what,
-                needed,
-                available,
-                limit,
-                query: self.description().into(),
-                lower,
-            },
-            failure => failure,
-        })
+        let outcome = self.attempts(admitted, waits);
+        outcome.map_err(|failure| failure.of_pipeline(|| self.description()))
     }
 
     /// Runs an admitted pipeline, and adjusts its memory after failures. `waits` waits for the end of another

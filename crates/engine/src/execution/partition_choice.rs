@@ -44,8 +44,6 @@ policy! {
         least_row: f64 = 38.0,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
-        /// Bytes per second over the link, if not measured.
-        link: f64 = 50e9,
         /// Divisor of the cache size: the quotient is the size of a partition of the build side.
         cache_parts: u64 = 16,
         /// Number of chunks in flight at once.
@@ -227,8 +225,7 @@ impl Run<'_> {
     /// Transfer times of the columns that are not in device memory, and of those that the counting pass
     /// reads.
     fn link_times(&self, halves: &PartitionPasses) -> LinkTimes {
-        let measured = self.runtime.calibration().map(|measured| measured.h2d);
-        let link = measured.unwrap_or(POLICY.link);
+        let link = self.runtime.link_rate();
         let counting = halves.first.counting_partitions();
         let counted = counting.map_or_else(BTreeSet::new, |counting| counting.columns());
         let (mut once, mut again) = (0, 0);

@@ -58,8 +58,6 @@ policy! {
         tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
-        /// Bytes per second over the link, if not measured.
-        link: f64 = 50e9,
         /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters
         /// (`bench/results/2026-11-27-nvidia-h100/exchange.txt`).
         run: f64 = 2.4e-3,
@@ -215,14 +213,14 @@ impl Executor<'_> {
         exchange: &Exchange,
         memory: u64,
     ) -> bool {
-        let device = self.session.engine().opened(self.config);
-        let measured = device.and_then(|device| device.calibration().map(|measured| measured.h2d));
-        let link = measured.unwrap_or(POLICY.link);
+        let Some(device) = self.session.engine().opened(self.config) else {
+            return false;
+        };
         let rows = [cut.rows, pipeline.rows.unwrap_or(cut.rows)];
         let bytes = std::iter::zip(rows, exchange.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
         let bytes: Vec<u64> = bytes.collect();
         let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
-        let stored = bytes.iter().sum::<u64>() as f64 / link;
+        let stored = bytes.iter().sum::<u64>() as f64 / device.link_rate();
         let read = POLICY.packed * stored;
         let reads = cut.ranges.len() as f64;
         let per_partition = reads * (read + 2.0 * POLICY.run);
