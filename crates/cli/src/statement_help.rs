@@ -1,7 +1,7 @@
 //! The help of `\h`: statements, their syntax, and examples.
 //!
-//! DataFusion's help shows PostgreSQL's syntax, of which it refuses parts. A test runs all examples here, and
-//! checks that they contain every keyword of the syntax.
+//! DataFusion's help shows PostgreSQL's syntax, but DataFusion refuses parts of it. A test runs all examples
+//! here, and checks that they contain every keyword of the syntax.
 
 /// The help on one statement.
 struct Help {
@@ -264,7 +264,7 @@ pub(crate) fn list() -> String {
     lines.collect()
 }
 
-/// The help on the statement that `text` begins with.
+/// The help on a statement: `text` is its name, and may continue.
 pub(crate) fn of(text: &str) -> Option<String> {
     let words: Vec<String> = text.split_whitespace().map(str::to_ascii_uppercase).collect();
     let text = words.join(" ");

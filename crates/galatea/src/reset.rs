@@ -2,17 +2,18 @@
 //!
 //! DataFusion resets only its own settings, and reads DEFAULT as a value.
 
-use datafusion::common::{plan_datafusion_err, plan_err};
+use datafusion::common::plan_err;
 use datafusion::config::SqlParserOptions;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::{LogicalPlan, ResetVariable, Statement};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use galatea_engine::config::EngineSettings;
+
+use crate::system_settings::{dialect_of, setting_name};
 
 /// A setting of a session that gets its default value.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +34,7 @@ impl Reset {
         {
             return Ok(None);
         }
-        let dialect = dialect_from_str(options.dialect)
-            .ok_or_else(|| plan_datafusion_err!("unknown SQL dialect: {}", options.dialect))?;
+        let dialect = dialect_of(options)?;
         // Errors of all other statements are DataFusion's.
         let parser = Parser::new(dialect.as_ref()).try_with_sql(text);
         Ok(parser.ok().and_then(|mut parser| Self::read(&mut parser)))
@@ -45,7 +45,7 @@ impl Reset {
         if !resets && !parser.parse_keyword(Keyword::SET) {
             return None;
         }
-        let name = parser.parse_object_name(false).ok()?;
+        let name = setting_name(parser).ok()?;
         let is_given = |parser: &mut Parser<'_>| {
             let assigns = parser.parse_keyword(Keyword::TO) || parser.consume_token(&Token::Eq);
             assigns && parser.parse_keyword(Keyword::DEFAULT)
@@ -54,8 +54,6 @@ impl Reset {
             return None;
         }
         while parser.consume_token(&Token::SemiColon) {}
-        let parts = name.0.iter().map(ToString::to_string);
-        let name = parts.collect::<Vec<_>>().join(".").to_ascii_lowercase();
         (parser.peek_token().token == Token::EOF).then_some(Self { name })
     }
 
@@ -69,16 +67,14 @@ impl Reset {
                 "RESET needs the name of a setting\nhint: ALTER SYSTEM RESET ALL resets the settings of the engine"
             );
         }
-        if EngineSettings::NAMES
-            .iter()
-            .any(|name| self.name.strip_prefix("galatea.") == Some(name))
-        {
+        let own = self.name.strip_prefix("galatea.");
+        if own.is_some_and(|name| EngineSettings::NAMES.contains(&name)) {
             return plan_err!(
                 "{0} is a setting of the engine\nhint: ALTER SYSTEM RESET {0}",
                 self.name
             );
         }
-        if !self.name.starts_with("galatea.") {
+        if own.is_none() {
             let reset = Statement::ResetVariable(ResetVariable { variable: self.name });
             return ctx.execute_logical_plan(LogicalPlan::Statement(reset)).await;
         }

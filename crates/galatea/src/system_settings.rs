@@ -9,12 +9,28 @@ use datafusion::config::SqlParserOptions;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use galatea_engine::config::EngineSettings;
 use galatea_engine::session::Session;
+
+/// The session's dialect.
+///
+/// # Errors
+/// It is unknown.
+pub(crate) fn dialect_of(options: &SqlParserOptions) -> Result<Box<dyn Dialect>> {
+    dialect_from_str(options.dialect)
+        .ok_or_else(|| plan_datafusion_err!("unknown SQL dialect: {}", options.dialect))
+}
+
+/// Parses the name of a setting, which is returned in lower case.
+pub(crate) fn setting_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let name = parser.parse_object_name(false)?;
+    let parts = name.0.iter().map(ToString::to_string);
+    Ok(parts.collect::<Vec<_>>().join(".").to_ascii_lowercase())
+}
 
 /// A change of an engine's setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +51,7 @@ impl AlterSystem {
         if !(is_next("ALTER") && is_next("SYSTEM")) {
             return Ok(None);
         }
-        let dialect = dialect_from_str(options.dialect)
-            .ok_or_else(|| plan_datafusion_err!("unknown SQL dialect: {}", options.dialect))?;
+        let dialect = dialect_of(options)?;
         let parsed = Parser::new(dialect.as_ref())
             .try_with_sql(text)
             .and_then(|mut parser| Self::change(&mut parser));
@@ -51,9 +66,7 @@ impl AlterSystem {
         if !resets {
             parser.expect_keyword(Keyword::SET)?;
         }
-        let name = parser.parse_object_name(false)?;
-        let parts = name.0.iter().map(ToString::to_string);
-        let name = parts.collect::<Vec<_>>().join(".").to_ascii_lowercase();
+        let name = setting_name(parser)?;
         let value = match resets {
             true => "default".to_owned(),
             false => {

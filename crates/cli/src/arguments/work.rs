@@ -1,4 +1,4 @@
-//! The statements and files of the command line, in the order in which they are given.
+//! The statements and files of the command line, in the order of the arguments.
 
 use std::path::PathBuf;
 

@@ -177,7 +177,7 @@ pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView)
     }
 }
 
-/// The failure of a query whose build side failed to be built by a pipeline.
+/// The failure of a query, after the failure of the pipeline that builds one of its build sides.
 pub(super) fn of_side(side: &BuildSide, failure: Failure) -> Failure {
     match failure {
         // This holds for the rows, however they are built.

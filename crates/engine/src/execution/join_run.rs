@@ -1,9 +1,9 @@
 //! Runs a pipeline by the algorithms of its joins, and by another one after a failure.
 //!
 //! ```text
-//! first_attempt     out of core if a build side is predicted to exceed device memory, else whole
-//! run               one arm per algorithm that runs in its own way
-//! in_parts_after    the algorithm after a failure
+//! first_attempt     chooses: out of core if a build side is predicted to exceed device memory, else whole
+//! run               runs the choice
+//! in_parts_after    chooses again after a failure
 //! ```
 //!
 //! `run_whole` (`executor.rs`) covers every algorithm that builds its sides before rows probe them.

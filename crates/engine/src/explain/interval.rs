@@ -1,6 +1,6 @@
 //! Intervals in the names that DataFusion gives to columns.
 //!
-//! DataFusion writes an interval as the debug form of its Rust type, into the names of columns, too.
+//! DataFusion writes an interval as the debug form of its Rust type, also in the names of columns.
 
 use galatea_expression::interval_text;
 
@@ -10,7 +10,7 @@ const STARTS: [(&str, &str); 2] = [
     ("IntervalMonthDayNano { ", " }"),
 ];
 
-/// The text with its intervals in SQL.
+/// Replaces the debug form of intervals in a name or expression by SQL.
 pub(super) fn with_sql_intervals(text: &str) -> String {
     let mut written = text.to_owned();
     for (start, end) in STARTS {

@@ -389,7 +389,7 @@ async fn each_ablation_disables_its_mechanism() {
     );
 }
 
-/// A hint names a setting only if it determined the size, and then lowering it makes the query fit.
+/// A hint names a setting only if the setting determined the size. Then the query fits with a lower value.
 #[tokio::test]
 async fn hints_of_full_memory_name_the_setting_that_helps() {
     let slots = "galatea.tuning.hash_slots";

@@ -131,7 +131,7 @@ async fn transferred(memory: &'static str, chunk_rows: &'static str, sql: &str) 
         ("galatea.tuning.exchange", "on"),
     ]);
     pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
-    pair.table("s", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
+    pair.table("s", &[table(20_000, true, |row| far(row * 31 % 25_000))]);
     let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
     pair.check(sql, true, memory).await;
     let report = galatea::last_query_report(&pair.gpu).expect("a report");
