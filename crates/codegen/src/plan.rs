@@ -9,7 +9,7 @@ use super::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use galatea_base::reason::Reason;
-use galatea_expression::{Expr, ExprKind, Interval, JoinKeyPart, KeySpace, Rebind};
+use galatea_expression::{BuildPart, Expr, ExprKind, Interval, JoinKeyPart, KeySpace, Rebind};
 use galatea_kernels::{MAX_LITERALS, MAX_OUTPUTS};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
@@ -56,8 +56,8 @@ pub enum SinkPlan {
         columns: Vec<(usize, Expr)>,
         /// Whether keys are required to be unique.
         unique: bool,
-        /// Maximum number of rows, if the build side is one partition of an out-of-core join.
-        most: Option<u64>,
+        /// The keys, if the build side is one partition of an out-of-core join.
+        part: Option<BuildPart>,
     },
     /// The multimap build side of a join: arrays of rows by position and a list of the rows of each key,
     /// which stay on the device.
@@ -71,8 +71,8 @@ pub enum SinkPlan {
         /// Whether rows with a NULL key, which matches nothing, are kept; they are in no list. Otherwise they
         /// have been filtered out.
         keeps_all: bool,
-        /// Maximum number of rows, if the build side is one partition of an out-of-core join.
-        most: Option<u64>,
+        /// The keys, if the build side is one partition of an out-of-core join.
+        part: Option<BuildPart>,
     },
     /// The probe side of such a join: arrays of rows by position, each with its list of matches, which stay
     /// on the device.
@@ -119,6 +119,8 @@ pub enum SinkPlan {
         key: Expr,
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
+        /// The keys, if the build side is one partition of an out-of-core join.
+        part: Option<BuildPart>,
     },
 }
 
@@ -200,7 +202,7 @@ impl SinkPlan {
     pub fn grouped(&self) -> Option<(&[Expr], &[AggregateCall])> {
         match self {
             Self::Aggregate { keys, aggregates, .. } => Some((keys, aggregates)),
-            Self::BuildGroups { key, aggregates } => Some((std::slice::from_ref(key), aggregates)),
+            Self::BuildGroups { key, aggregates, .. } => Some((std::slice::from_ref(key), aggregates)),
             _ => None,
         }
     }
@@ -221,6 +223,14 @@ impl SinkPlan {
             | Self::Probe { key, columns, .. }
             | Self::Partition { key, columns, .. } => Some((key, columns)),
             _ => None,
+        }
+    }
+
+    /// Limits a build side to the keys of one partition of an out-of-core join.
+    pub fn set_part(&mut self, keys: BuildPart) {
+        if let Self::Build { part, .. } | Self::BuildGroups { part, .. } | Self::Multimap { part, .. } = self
+        {
+            *part = Some(keys);
         }
     }
 
@@ -295,25 +305,25 @@ impl SinkPlan {
                 key,
                 columns,
                 unique,
-                most,
+                part,
             } => Self::Build {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 unique,
-                most,
+                part,
             },
             Self::Multimap {
                 key,
                 columns,
                 null_keys,
                 keeps_all,
-                most,
+                part,
             } => Self::Multimap {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 null_keys,
                 keeps_all,
-                most,
+                part,
             },
             Self::Probe {
                 build_side,
@@ -343,9 +353,14 @@ impl SinkPlan {
                 ties: input.ties.as_ref().map(replace).transpose()?,
                 calls: input.calls,
             }),
-            Self::BuildGroups { key, aggregates } => Self::BuildGroups {
+            Self::BuildGroups {
+                key,
+                aggregates,
+                part,
+            } => Self::BuildGroups {
                 key: replace(&key)?,
                 aggregates: calls(aggregates)?,
+                part,
             },
         })
     }

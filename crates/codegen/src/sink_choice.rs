@@ -27,7 +27,7 @@ use galatea_base::policy::policy;
 use galatea_base::reason::Reason;
 use galatea_expression::code::Code;
 use galatea_expression::{
-    BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Spare, Value, WindowShape,
+    BuildPart, BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Spare, Value, WindowShape,
 };
 use galatea_kernels::KeyWidth;
 use galatea_store::TableView;
@@ -105,13 +105,17 @@ impl SinkInput<'_> {
     pub(super) fn bind(&self, emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
         match &self.plan.sink {
             SinkPlan::Aggregate { keys, aggregates, .. } => self.groups(keys, aggregates, emitter, code),
-            SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
+            SinkPlan::BuildGroups {
+                key,
+                aggregates,
+                part,
+            } => self.build_groups((key, *part), aggregates, emitter, code),
             SinkPlan::Build {
                 key,
                 columns,
                 unique,
-                most,
-            } => self.build((key, *most), columns, *unique, emitter, code),
+                part,
+            } => self.build((key, *part), columns, *unique, emitter, code),
             SinkPlan::Rows { outputs, order } => {
                 let words = match order {
                     Some(RowOrder::All(words)) => words.as_slice(),
@@ -124,8 +128,8 @@ impl SinkInput<'_> {
                 columns,
                 null_keys,
                 keeps_all,
-                most,
-            } => self.lists((key, *most), columns, (*null_keys, *keeps_all), emitter, code),
+                part,
+            } => self.lists((key, *part), columns, (*null_keys, *keeps_all), emitter, code),
             SinkPlan::Probe {
                 build_side,
                 key,
@@ -183,7 +187,7 @@ impl SinkInput<'_> {
     /// A build side of rows in arrays by key.
     fn build(
         &self,
-        (key, most): (&Expr, Option<u64>),
+        (key, part): (&Expr, Option<BuildPart>),
         columns: &[(usize, Expr)],
         unique: bool,
         mut emitter: Emitter<'_>,
@@ -196,8 +200,8 @@ impl SinkInput<'_> {
             parts.push(emitter.interned(value, code));
         }
         let parts_of_key = parts.iter().map(|part| JoinKeyPart::new(part, false)).collect();
-        let keys = match most {
-            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+        let keys = match part {
+            Some(part) => KeySpace::of_part(parts_of_key, part)?,
             None => KeySpace::new(parts_of_key, self.cardinality.rows)?,
         };
         let number = emitter.key_number(&keys, &key, &parts, code)?;
@@ -260,7 +264,7 @@ impl SinkInput<'_> {
     /// A multimap: rows by position, with lists by key.
     fn lists(
         &self,
-        (key, most): (&Expr, Option<u64>),
+        (key, part): (&Expr, Option<BuildPart>),
         columns: &[(usize, Expr)],
         (null_keys, keeps_all): (bool, bool),
         mut emitter: Emitter<'_>,
@@ -280,8 +284,8 @@ impl SinkInput<'_> {
             .iter()
             .map(|part| JoinKeyPart::new(part, null_keys))
             .collect();
-        let keys = match most {
-            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+        let keys = match part {
+            Some(part) => KeySpace::of_part(parts_of_key, part)?,
             None => KeySpace::of_lists(parts_of_key, self.cardinality.rows)?,
         };
         let number = emitter.key_number(&keys, &key, &parts, code)?;

@@ -421,6 +421,7 @@ impl<'a> Emitter<'a> {
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
             (Function::Drawn { shift }, [row, state, bound]) => self.drawn(row, *shift, [state, bound]),
             (Function::KeyHash { spreads }, parts) => self.key_hash(parts, *spreads),
+            (Function::KeyOrder, [key]) => self.key_order(key),
             (Function::Join { skips_nulls }, parts) => self.joined(expression, parts, *skips_nulls),
             (Function::JoinBy, [separator, parts @ ..]) => self.joined_by(expression, separator, parts),
             (Function::Upper | Function::Lower, [input]) => self.mapped(expression, function, input),

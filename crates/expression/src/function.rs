@@ -186,6 +186,8 @@ pub enum Function {
         /// have one hash.
         spreads: bool,
     },
+    /// An integer key as an unsigned 64-bit word in the order of the values. NULL has the least word.
+    KeyOrder,
 }
 
 /// Rounding of a quotient to an integer.
@@ -314,7 +316,7 @@ impl Function {
     /// Approximate number of instructions.
     pub fn cost(&self) -> u32 {
         match self {
-            Self::Absolute | Self::OctetLength | Self::IsNan => 1,
+            Self::Absolute | Self::OctetLength | Self::IsNan | Self::KeyOrder => 1,
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
             Self::KeyHash { .. } | Self::Drawn { .. } => 8,
             Self::MakeTime => 6,

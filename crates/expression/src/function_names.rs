@@ -67,6 +67,7 @@ impl fmt::Display for Function {
             Self::Bucket => "bucket",
             Self::Drawn { .. } => "TABLESAMPLE",
             Self::KeyHash { .. } => "hash",
+            Self::KeyOrder => "order",
         })
     }
 }

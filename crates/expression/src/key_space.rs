@@ -95,6 +95,15 @@ impl JoinKeyPart {
     }
 }
 
+/// The keys of a build side that is one partition of an out-of-core join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildPart {
+    /// The keys of at most this number of rows.
+    Rows(u64),
+    /// The integer keys of an interval. The rows of other keys have been filtered out.
+    Keys(Interval),
+}
+
 /// Numbering of join keys: each part of a key is a digit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeySpace {
@@ -129,13 +138,16 @@ impl KeySpace {
         )
     }
 
-    /// The key space of one partition of a build side with at most `rows` rows: keys are indices only if they
-    /// take no more memory than a table of keys.
+    /// The key space of one partition of a build side. Keys of a number of rows are indices only if they take
+    /// no more memory than a table of keys.
     ///
     /// # Errors
     /// Those of [`Self::new`].
-    pub fn of_part(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
-        Self::within(parts, rows, 2 * rows)
+    pub fn of_part(parts: Vec<JoinKeyPart>, part: BuildPart) -> Result<Self, Reason> {
+        match part {
+            BuildPart::Rows(rows) => Self::within(parts, rows, 2 * rows),
+            BuildPart::Keys(interval) => Ok(Self::of_integers(interval)),
+        }
     }
 
     /// The key space of integers that are indices.

@@ -103,7 +103,7 @@ pub use host_function::HostFunction;
 pub use interval::{Interval, domain, is_capped, result_range, widens};
 pub use ir::{Expr, ExprKind, MAX_DEPTH};
 pub use kernel_error::{KernelError, Number, Place, Raised, Signal};
-pub use key_space::{JoinKeyPart, KeySpace, PLACES};
+pub use key_space::{BuildPart, JoinKeyPart, KeySpace, PLACES};
 pub use kind::Kind;
 pub use lookup_side::is_key;
 pub use lookup_side::{LookupSide, MAX_INDICES, MAX_PAYLOAD};

@@ -35,6 +35,7 @@ mod table;
 mod text;
 mod version;
 mod width;
+mod zones;
 
 pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
 pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, Width, Zone};
@@ -57,3 +58,4 @@ pub use text::{
     CsvFiles, CsvHeader, JsonFiles, NotObjects, Objects, csv_reader, file_head, header_names, numbered_names,
 };
 pub use version::FileStamp;
+pub use zones::KeyZones;

@@ -19,14 +19,14 @@ use crate::strategy::Strategy;
 use crate::{group_choice, kept_groups, sample};
 use galatea_base::reason::Reason;
 use galatea_expression::code::{Code, line};
-use galatea_expression::{Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
+use galatea_expression::{BuildPart, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
 use galatea_layout::model::LaidOutColumn;
 
 impl SinkInput<'_> {
     /// Groups in arrays by key.
     pub(super) fn build_groups(
         &self,
-        key: &Expr,
+        (key, part): (&Expr, Option<BuildPart>),
         aggregates: &[AggregateCall],
         mut emitter: Emitter<'_>,
         code: &mut Code,
@@ -34,7 +34,11 @@ impl SinkInput<'_> {
         let key = (self.rewrite)(key);
         let value = emitter.emit(&key, code)?;
         let rows = self.cardinality.rows;
-        let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
+        let parts = vec![JoinKeyPart::new(&value, false)];
+        let space = match part {
+            Some(part) => KeySpace::of_part(parts, part)?,
+            None => KeySpace::new(parts, rows)?,
+        };
         if space.slots.is_some() {
             return Err(Reason::ScatteredGroups {
                 numbers: space.numbers().unwrap_or(u64::MAX),

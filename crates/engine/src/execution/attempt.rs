@@ -128,6 +128,11 @@ impl Shrinking {
         Some(Self { bytes, less, left })
     }
 
+    /// Number of attempts from this one on.
+    pub(super) fn tries(self) -> u32 {
+        self.left + 1
+    }
+
     /// The next attempt; `None` if this was the last one.
     pub(super) fn next(self) -> Option<Self> {
         Self::new(self.bytes / self.less, self.less, self.left)

@@ -13,10 +13,10 @@
 //! memory: partitions that fit stay on the device, and the others move to the host and back once (Lutz 2022,
 //! §4.4.2 and 4.4.3).
 
+use super::cut::Cut;
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, of_side};
 use super::part_runs::PartRuns;
-use super::parts::Cut;
 use super::pipeline_run::{Output, Run};
 use super::source::entries;
 use crate::device::RunError;
@@ -81,7 +81,7 @@ impl Executor<'_> {
         exchange: &Exchange,
         bytes: u64,
     ) -> Result<ExchangedSides, Failure> {
-        let Some(build) = cut.join.build(pipeline) else {
+        let Some(build) = cut.state.build(pipeline) else {
             unreachable!("a partitioned join has a build side");
         };
         let plan = build.plan.resolved().map_err(Failure::Input)?;
@@ -94,7 +94,7 @@ impl Executor<'_> {
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let mut sides = Vec::new();
         for number in 0..pipeline.build_sides.len() {
-            sides.push(match number == cut.side {
+            sides.push(match number == cut.side() {
                 // The first pass does not look it up.
                 true => not_built(),
                 false => self.side(pipeline, number, plan.lookups_of(number)).await?,
@@ -153,7 +153,7 @@ impl Executor<'_> {
         exchanged: ExchangedSides,
         begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
-        let Some(build) = cut.join.build(pipeline) else {
+        let Some(build) = cut.state.build(pipeline) else {
             unreachable!("a partitioned join has a build side");
         };
         let ExchangedSides { build: own, probe } = exchanged;
@@ -165,17 +165,17 @@ impl Executor<'_> {
             own.partitions.into_iter().zip(probe.partitions).enumerate()
         {
             // The memory of the previous build side is freed before the next one is built.
-            sides[cut.side] = not_built();
+            sides[cut.side()] = not_built();
             let plan = &exchange.build.second;
             let (table, report) = self
                 .build_partition(build, plan, own_tables, (own.rows, begun_again))
                 .await
-                .map_err(|failure| of_side(&pipeline.build_sides[cut.side], failure))?;
+                .map_err(|failure| of_side(&pipeline.build_sides[cut.side()], failure))?;
             match &mut built_in {
                 Some(total) => total.add_part(&report),
                 None => built_in = Some(report),
             }
-            sides[cut.side] = built(table);
+            sides[cut.side()] = built(table);
             let tables = probe_tables.len();
             for (number, table) in probe_tables.into_iter().enumerate() {
                 let (view, chunks) = view_of(&table, probe.rows)?;

@@ -16,7 +16,7 @@ use super::parts::{POLICY, Parts};
 use super::pipeline_run::Output;
 use crate::device::RunError;
 use crate::graph::PipelineRef;
-use crate::joins::out_of_core::PartitionedJoin;
+use crate::joins::out_of_core::PartitionedState;
 use crate::report::RunReport;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -58,7 +58,7 @@ impl Executor<'_> {
 
     /// The first attempt, partitioned if a build side is predicted to exceed device memory.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
-        let memory = PartitionedJoin::are_predicted(pipeline)
+        let memory = PartitionedState::are_predicted(pipeline)
             .then(|| self.first_parts())
             .flatten();
         memory.map_or(JoinAttempt::Whole(None), |memory| {
@@ -89,7 +89,7 @@ impl Executor<'_> {
         let restart = || !is_root || self.result.restart_all();
         let next = match (attempt, &failure) {
             (JoinAttempt::Whole(memory), failure)
-                if failure.wants_memory() && !PartitionedJoin::of(pipeline).is_empty() =>
+                if failure.wants_memory() && PartitionedState::is_in(pipeline) =>
             {
                 let memory = memory.or_else(|| self.first_parts());
                 memory.map(|memory| {

@@ -18,6 +18,7 @@ pub(crate) mod attempt;
 mod build_sides;
 mod chunk_order;
 mod compile;
+mod cut;
 pub(crate) mod error;
 mod exchange;
 pub(crate) mod executor;

@@ -19,7 +19,7 @@ use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::{AlignedSide, PartitionPasses, Partitioning, PipelinePlan};
 use galatea_expression::{Expr, KeySpace};
 use galatea_layout::model::Machine;
-use galatea_store::{Scalar, Zone};
+use galatea_store::KeyZones;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -48,8 +48,6 @@ policy! {
         cache_parts: u64 = 16,
         /// Number of chunks in flight at once.
         chunks: f64 = 8.0,
-        /// Maximum average number of chunks that contain a key if rows are in the order of the key.
-        overlap: f64 = 2.0,
         /// Minimum number of partitions.
         least: u64 = 16,
         /// Maximum number of partitions: with more, runs are short.
@@ -304,31 +302,11 @@ impl Run<'_> {
         let Some(column) = at.and_then(|at| self.view.columns.get(at)) else {
             return 1.0;
         };
-        let span = |zone: &Zone| match (&zone.min, &zone.max) {
-            (Some(Scalar::Integer(min)), Some(Scalar::Integer(max))) => Some((*min, *max)),
-            _ => None,
-        };
-        let spans: Vec<(i128, i128)> = self
-            .chunks
-            .iter()
-            .filter_map(|chunk| span(&column.chunks[*chunk].zone))
-            .collect();
-        let (Some(low), Some(high)) = (
-            spans.iter().map(|(low, _)| *low).min(),
-            spans.iter().map(|(_, high)| *high).max(),
-        ) else {
-            return 1.0;
-        };
-        let all = (high - low) as f64 + 1.0;
-        let together = spans
-            .iter()
-            .map(|(low, high)| (high - low) as f64 / all)
-            .sum::<f64>();
-        let many = spans.len() as f64;
-        match many >= POLICY.chunks && together <= POLICY.overlap {
+        match KeyZones::of(column, self.chunks.iter().copied()) {
             // Rows are in the order of the key, and so are the addresses that they access.
-            true => 0.0,
-            false => (POLICY.chunks * together / many).min(1.0),
+            Some(zones) if zones.are_ordered() => 0.0,
+            Some(zones) => (POLICY.chunks * zones.overlap / zones.chunks as f64).min(1.0),
+            None => 1.0,
         }
     }
 

@@ -24,26 +24,21 @@
 //! subtree runs on the CPU.
 
 use super::attempt::Shrinking;
+use super::cut::{Cut, HashPartitions, Partitions};
 use super::error::Failure;
-use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
+use super::executor::{Executor, Work, chunks, pairs_view};
 use super::part_runs::PartRuns;
 use super::pipeline_run::Output;
+use super::source::entries;
 use crate::config::Exchange as ExchangeChoice;
 use crate::device::RunError;
-use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
+use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
-use crate::joins::out_of_core::{Exchange, PartitionedJoin, counting, row_bytes, spreads};
+use crate::joins::out_of_core::{Exchange, PartitionedState};
 use crate::report::RunReport;
-use crate::results::queue::ResultQueue;
-use arrow::array::AsArray;
-use arrow::datatypes::{Int32Type, Int64Type};
 use galatea_base::policy::policy;
 use galatea_base::reason::size;
-use galatea_expression::{BUCKETS, Expr};
 use galatea_store::TableView;
-use parking_lot::Mutex;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 policy! {
@@ -69,9 +64,6 @@ policy! {
 
 pub(super) const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
-/// Maximum number of partitions that a kernel writes (`partition.cuh`).
-const MAX_PARTITIONS: u32 = 256;
-
 /// Parameters of a run with partitioned joins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
@@ -83,50 +75,14 @@ pub(super) struct Parts {
     pub(super) predicted: bool,
 }
 
-/// A join that runs one partition at a time.
-pub(super) struct Cut {
-    pub(super) join: PartitionedJoin,
-    /// The number of its build side, or of its pairs, among the build sides of the pipeline.
-    pub(super) side: usize,
-    /// The partitions, each a range of hash buckets.
-    ranges: Vec<Range<u32>>,
-    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
-    equal: Option<u32>,
-    /// Maximum number of build rows in a partition.
-    most: u64,
-    /// Number of build rows.
-    rows: u64,
-    /// Maximum number of pairs, including rows without a match.
-    pairs: u64,
-}
-
-/// The least number of equal ranges of buckets with at most `most` rows each, a power of two up to
-/// [`MAX_PARTITIONS`].
-fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
-    let fits = |number: u32| {
-        let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
-        ranges.all(|range| range.iter().sum::<u64>() <= most)
-    };
-    (1..=MAX_PARTITIONS.ilog2())
-        .map(|bits| 1 << bits)
-        .find(|number| fits(*number))
-}
-
-/// The graph without the order of this pipeline's rows.
-fn unsorted(pipeline: PipelineRef<'_>) -> PipelineGraph {
-    let mut graph = pipeline.graph().clone();
-    graph.pipeline_mut(pipeline.id()).unsort();
-    graph
-}
-
 /// The partition of each join in the combination with this number. Partitions of the last join change
 /// fastest.
 fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
     let mut rest = number;
     let mut parts = vec![0; cuts.len()];
     for (cut, part) in cuts.iter().zip(&mut parts).rev() {
-        *part = rest % cut.ranges.len();
-        rest /= cut.ranges.len();
+        *part = rest % cut.number();
+        rest /= cut.number();
     }
     parts
 }
@@ -139,18 +95,14 @@ impl Executor<'_> {
         keep: bool,
         parts: Parts,
     ) -> Result<(Output, RunReport), Failure> {
-        let mut joins = PartitionedJoin::of(pipeline);
+        let mut joins = PartitionedState::of(pipeline);
         joins.truncate(POLICY.joins);
         // Drops the views that the failed attempt loaded, and the reports of its pipelines.
         let (id, below) = (pipeline.id(), pipeline.with_below());
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
-        let cuts = self.cuts(pipeline, &joins, parts.memory.bytes).await?;
-        // An operator above restores the order.
-        let unsorted = pipeline.top().map(|_| unsorted(pipeline));
-        let pipeline = unsorted
-            .as_ref()
-            .map_or(pipeline, |graph| graph.pipeline(pipeline.id()));
+        let again = parts.memory.tries() < POLICY.tries;
+        let cuts = self.cuts(pipeline, &joins, (parts.memory.bytes, again)).await?;
         if let [cut] = &*cuts
             && let Some(done) = self.by_exchange(pipeline, keep, cut, parts).await?
         {
@@ -169,13 +121,19 @@ impl Executor<'_> {
         cut: &Cut,
         parts: Parts,
     ) -> Result<Option<(Output, RunReport)>, Failure> {
-        let Some(number) = cut.equal.filter(|_| self.config.exchange != ExchangeChoice::Off) else {
+        let Partitions::Hashes(hashes) = &cut.partitions else {
             return Ok(None);
         };
-        let Some(exchange) = cut.join.exchange(pipeline, number, cut.most) else {
+        let Some(number) = hashes
+            .equal
+            .filter(|_| self.config.exchange != ExchangeChoice::Off)
+        else {
             return Ok(None);
         };
-        let is_faster = || self.exchange_is_faster(pipeline, cut, number, &exchange, parts.memory.bytes);
+        let Some(exchange) = cut.state.exchange(pipeline, number, hashes.most) else {
+            return Ok(None);
+        };
+        let is_faster = || self.exchange_is_faster(pipeline, hashes, number, &exchange, parts.memory.bytes);
         if self.config.exchange == ExchangeChoice::Auto && !is_faster() {
             return Ok(None);
         }
@@ -195,9 +153,9 @@ impl Executor<'_> {
         report.total = started.elapsed();
         report.partitions = Some(format!(
             "{number} of d{}, sides partitioned once: {} rows on the build side, at most {} per partition; {} spilled",
-            cut.side,
-            cut.rows,
-            cut.most,
+            cut.side(),
+            hashes.rows,
+            hashes.most,
             size(self.spilled().saturating_sub(before))
         ));
         Ok(Some((output, report)))
@@ -208,7 +166,7 @@ impl Executor<'_> {
     fn exchange_is_faster(
         &self,
         pipeline: PipelineRef<'_>,
-        cut: &Cut,
+        cut: &HashPartitions,
         number: u32,
         exchange: &Exchange,
         memory: u64,
@@ -238,32 +196,6 @@ impl Executor<'_> {
         })
     }
 
-    /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
-    /// there is no such join, the one with the largest build side.
-    async fn cuts(
-        &self,
-        pipeline: PipelineRef<'_>,
-        joins: &[PartitionedJoin],
-        bytes: u64,
-    ) -> Result<Vec<Cut>, Failure> {
-        let (mut cuts, mut refused) = (Vec::new(), None);
-        for join in joins {
-            match self.parts(pipeline, *join, bytes).await {
-                Ok(cut) => cuts.push(cut),
-                // Another build side may be the one that is too large.
-                Err(failure) if failure.wants_memory() => refused = Some(failure),
-                Err(failure) => return Err(failure),
-            }
-        }
-        if cuts.iter().any(|cut| cut.ranges.len() > 1) {
-            cuts.retain(|cut| cut.ranges.len() > 1);
-        }
-        match refused {
-            Some(failure) if cuts.is_empty() => Err(failure),
-            _ => Ok(cuts),
-        }
-    }
-
     /// Runs a pipeline over each partition of a join and, for each, over each partition of the next join. It
     /// was restarted `begun_again` times because memory for strings was insufficient.
     async fn by_parts(
@@ -276,7 +208,7 @@ impl Executor<'_> {
         let started = Instant::now();
         let before = self.spilled();
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
-        let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
+        let is_cut = |number: usize| cuts.iter().any(|cut| cut.sides.contains(&number));
         let mut sides: Vec<Option<SideRows>> = Vec::new();
         for number in 0..pipeline.build_sides.len() {
             sides.push(match is_cut(number) {
@@ -284,8 +216,10 @@ impl Executor<'_> {
                 false => Some(self.side(pipeline, number, plan.lookups_of(number)).await?),
             });
         }
-        let pairs = cuts.iter().find(|cut| cut.join == PartitionedJoin::Pairs);
-        let view = match pairs {
+        // The rows of the pipeline, if they are in partitions.
+        let row_cut = |cut: &&Cut| matches!(cut.state, PartitionedState::Pairs | PartitionedState::Groups);
+        let row_cut = cuts.iter().find(row_cut);
+        let view = match row_cut {
             Some(_) => None,
             None => {
                 let rows = sides[pipeline.row_sides.clone()].iter().flatten();
@@ -294,7 +228,14 @@ impl Executor<'_> {
             }
         };
         let mut runs = PartRuns::new(begun_again);
-        let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();
+        let all_parts: usize = cuts.iter().map(Cut::number).product();
+        // Groups that are returned are complete after their partition of all other state.
+        let of_sink = match cuts {
+            [cut, ..] if cut.state == PartitionedState::Aggregate => all_parts / cut.number(),
+            _ => all_parts,
+        };
+        // Each partition returns its first rows, among which an operator above chooses.
+        let fetch = pipeline.fetch.filter(|_| pipeline.top().is_none());
         // The partitions of the current build sides.
         let mut made = Vec::new();
         for number in 0..all_parts {
@@ -302,49 +243,53 @@ impl Executor<'_> {
             for ((cut, part), made) in cuts.iter().zip(&parts).zip(&made) {
                 // Its memory is freed before the build side of another partition is computed.
                 if part != made {
-                    sides[cut.side] = None;
+                    cut.sides.iter().for_each(|side| sides[*side] = None);
                 }
             }
             let mut graph = pipeline.graph().clone();
             for (cut, part) in cuts.iter().zip(&parts) {
-                cut.join
-                    .restrict(&mut graph, pipeline.id(), &cut.ranges[*part], cut.most);
+                cut.restrict(&mut graph, pipeline.id(), *part);
             }
             let part = graph.pipeline(pipeline.id());
             made = parts;
-            for cut in cuts {
-                if sides[cut.side].is_none() {
-                    let side = self.side(part, cut.side, plan.lookups_of(cut.side)).await?;
-                    sides[cut.side] = Some(side);
+            for number in cuts.iter().flat_map(|cut| cut.sides.iter().copied()) {
+                if sides[number].is_none() {
+                    sides[number] = Some(self.side(part, number, plan.lookups_of(number)).await?);
                 }
             }
             let view = match (
                 &view,
-                pairs.and_then(|cut| Some((cut, sides[cut.side].as_ref()?))),
+                row_cut.and_then(|cut| Some((cut, sides[cut.side()].as_ref()?))),
             ) {
                 (Some(view), _) => view.clone(),
-                (None, Some((cut, of_part))) => TableView {
-                    // The kernels of all partitions are bound to the same number of rows.
-                    rows: cut.pairs,
-                    ..pairs_view(of_part.rows()).map_err(Failure::Run)?
-                },
-                (None, None) => unreachable!("pairs that are cut are a build side"),
+                (None, Some((cut, of_part))) => {
+                    let of_part = match cut.state {
+                        PartitionedState::Groups => entries(of_part.rows()),
+                        _ => pairs_view(of_part.rows()),
+                    };
+                    TableView {
+                        // The kernels of all partitions are bound to the same number of rows.
+                        rows: cut.pairs(),
+                        ..of_part.map_err(Failure::Run)?
+                    }
+                }
+                (None, None) => unreachable!("rows in partitions are a build side"),
             };
             let plan = part.plan.resolved().map_err(Failure::Input)?;
             let work = Work {
                 pipeline: part.id(),
                 chunks: chunks(&part, &plan, &view),
-                fetch: runs.left(part.fetch),
+                fetch: runs.left(fetch),
                 plan,
                 view,
                 keep,
             };
-            let last = number + 1 == all_parts;
+            let last = (number + 1).is_multiple_of(of_sink);
             let back = self
                 .run_part(&mut runs, work, sides.into_iter().flatten().collect(), last)
                 .await?;
             sides = back.into_iter().map(Some).collect();
-            if runs.left(pipeline.fetch) == Some(0) {
+            if runs.left(fetch) == Some(0) {
                 break;
             }
         }
@@ -355,123 +300,12 @@ impl Executor<'_> {
         let told =
             |join: &str, of: &dyn Fn(&Cut) -> String| cuts.iter().map(of).collect::<Vec<_>>().join(join);
         report.partitions = Some(format!(
-            "{}, one after another: {} rows on the build side, {} at a time; {} spilled",
-            told(" by ", &|cut| format!("{} of d{}", cut.ranges.len(), cut.side)),
-            told(" and ", &|cut| cut.rows.to_string()),
-            told(" and ", &|cut| cut.most.to_string()),
+            "{}, one after another: {}; {} spilled",
+            told(" by ", &Cut::of_sides),
+            told(" and ", &Cut::sizes),
             size(moved)
         ));
         Ok((output.joined(sides.into_iter().flatten().collect()), report))
-    }
-
-    /// Chooses the partitions: each consists of the maximum number of consecutive buckets, of 4096, that fit
-    /// together.
-    async fn parts(
-        &self,
-        pipeline: PipelineRef<'_>,
-        join: PartitionedJoin,
-        bytes: u64,
-    ) -> Result<Cut, Failure> {
-        let (Some(build), Some([own, met])) = (join.build(pipeline), join.keys(pipeline)) else {
-            unreachable!("a join that runs in parts has keys");
-        };
-        let spreads = spreads(&build.plan.sink);
-        let build_rows = self
-            .rows_by_hash(build, &build.plan.filters, (own, spreads))
-            .await?;
-        let probe_rows = match join.probe(pipeline) {
-            None => Vec::new(),
-            Some((probe, side)) => {
-                // Without the filters that use the build side: these can only reduce the rows.
-                let filters = &probe.plan.filters[..probe.plan.filters_before(side)];
-                // The build side does not exist yet, either.
-                let nothing = PartitionedJoin::Lookup(side).without(probe);
-                let probe = nothing.pipeline(probe.id());
-                self.rows_by_hash(probe, filters, (met, spreads)).await?
-            }
-        };
-        let most = bytes / row_bytes(&build.plan.sink);
-        // A power of two needs no additional slots.
-        let most = 1u64 << most.max(1).ilog2();
-        let probe_most = join
-            .probe(pipeline)
-            .map_or(u64::MAX, |(probe, _)| bytes / row_bytes(&probe.plan.sink));
-        let of = |rows: &[u64], part: usize| rows.get(part).copied().unwrap_or(0);
-        let mut ranges = Vec::new();
-        let (mut first, mut build_held, mut probe_held) = (0, 0, 0);
-        let mut pairs = 0u64;
-        for part in 0..BUCKETS as usize {
-            let (own, others) = (of(&build_rows, part), of(&probe_rows, part));
-            if own > most || others > probe_most {
-                return Err(self.too_many(own.max(others), bytes, &build));
-            }
-            if build_held + own > most || probe_held + others > probe_most {
-                ranges.push(first..part as u32);
-                (first, build_held, probe_held) = (part as u32, 0, 0);
-            }
-            build_held += own;
-            probe_held += others;
-            let both = own.saturating_mul(others);
-            pairs = pairs
-                .saturating_add(both)
-                .saturating_add(own)
-                .saturating_add(others);
-        }
-        ranges.push(first..BUCKETS);
-        Ok(Cut {
-            equal: equal_ranges(&build_rows, most),
-            join,
-            side: match join {
-                PartitionedJoin::Lookup(side) => side,
-                PartitionedJoin::Pairs => pipeline.row_sides.start,
-            },
-            ranges,
-            most,
-            rows: build_rows.iter().sum(),
-            pairs: pairs.min(MAX_PAIRS),
-        })
-    }
-
-    /// The failure of a partition that has too many rows.
-    fn too_many(&self, rows: u64, bytes: u64, build: &Pipeline) -> Failure {
-        let limit = self.session.engine().device(self.config);
-        let limit = limit.map_or(0, |device| device.device().budget().limit());
-        Failure::Run(RunError::Memory {
-            what: "rows of one part of a join, most of them with equal keys,",
-            needed: rows.saturating_mul(row_bytes(&build.plan.sink)),
-            available: bytes,
-            limit,
-            query: Box::default(),
-            lower: None,
-        })
-    }
-
-    /// Counts the rows of a pipeline that pass these filters by the hash bucket of their keys.
-    async fn rows_by_hash(
-        &self,
-        pipeline: PipelineRef<'_>,
-        filters: &[Expr],
-        (key, spreads): (&Expr, bool),
-    ) -> Result<Vec<u64>, Failure> {
-        let queue = Arc::new(ResultQueue::whole());
-        let executor = Executor {
-            result: &queue,
-            builds: Mutex::default(),
-            ready: Arc::clone(&self.ready),
-            cancelled: Arc::clone(&self.cancelled),
-            ..*self
-        };
-        let counting = counting(pipeline, filters, key, spreads);
-        executor.run(counting.pipeline(pipeline.id()), false).await?;
-        let mut rows = vec![0; BUCKETS as usize];
-        while let Some(batch) = queue.next() {
-            let parts = batch.column(0).as_primitive::<Int32Type>().values();
-            let counts = batch.column(1).as_primitive::<Int64Type>().values();
-            for (part, count) in parts.iter().zip(counts) {
-                rows[*part as usize] += *count as u64;
-            }
-        }
-        Ok(rows)
     }
 
     /// Merges the reports of pipelines that ran once per partition.

@@ -152,7 +152,7 @@ impl Facts {
                 facts.extend(windows(input, columns));
                 facts.extend(strings_by_row(&input.columns, columns));
             }
-            SinkPlan::BuildGroups { key, aggregates } => {
+            SinkPlan::BuildGroups { key, aggregates, .. } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }

@@ -123,12 +123,24 @@ impl Pipeline {
         matches!(order, Some(RowOrder::All(_)))
     }
 
-    /// Drops the order of its rows.
-    pub(crate) fn unsort(&mut self) {
-        if let SinkPlan::Rows { order, .. } = &mut self.plan.sink {
-            *order = None;
+    /// The key of its groups as one expression; `None` if it has no groups, or if a key is a computed string,
+    /// which has no hash.
+    pub(crate) fn group_key(&self) -> Option<Expr> {
+        let SinkPlan::Aggregate { keys, .. } = &self.plan.sink else {
+            return None;
+        };
+        match keys.iter().any(Expr::is_made) {
+            true => None,
+            false => Expr::tuple(keys.clone()),
         }
-        self.fetch = None;
+    }
+
+    /// Skips chunks by another predicate over the source's schema.
+    pub(crate) fn prune_by(&mut self, predicate: Option<Arc<dyn PhysicalExpr>>) {
+        if let Some(predicate) = predicate {
+            self.pruning.push(predicate);
+            self.pruned = PrunedChunks::default();
+        }
     }
 
     /// Whether it returns every row of its source.

@@ -47,7 +47,7 @@ pub(crate) mod pairs;
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef};
 use galatea_codegen::SinkPlan;
-use out_of_core::PartitionedJoin;
+use out_of_core::PartitionedState;
 
 /// The algorithm that finds the matches of rows in a build side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl JoinAlgorithm {
 
     /// The algorithm of the join that produces the pairs which a pipeline scans; `None` for another source.
     pub fn of_pairs(pipeline: PipelineRef<'_>) -> Option<Self> {
-        let (probe, side) = PartitionedJoin::Pairs.probe(pipeline)?;
+        let (probe, side) = PartitionedState::Pairs.probe(pipeline)?;
         Some(Self::of(probe, side))
     }
 

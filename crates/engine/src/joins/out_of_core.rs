@@ -1,10 +1,17 @@
 //! Selects the join of a pipeline that can run partition after partition, and restricts its pipelines to one
-//! partition: that of the build side, and those that probe it, keep the rows with key hashes within a range.
+//! partition: that of the build side, and those that probe it, keep the rows whose keys are in its buckets.
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, is_null, lit};
+use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
 use galatea_codegen::{AlignedSide, PartitionPasses, PipelinePlan, RowOrder, SinkPlan};
-use galatea_expression::{BUCKETS, Expr};
+use galatea_expression::{BUCKETS, BuildPart, Expr, Interval};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bits of a key's hash below its partition number.
 const SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
@@ -12,13 +19,17 @@ const SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
 /// Bytes of a column without a width of its own: the code of a string.
 const CODE_BYTES: u64 = 4;
 
-/// A join of a pipeline that can build and probe its build side partition after partition.
+/// State of a pipeline that can be computed partition after partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PartitionedJoin {
-    /// The lookup in the build side with that number.
+pub(crate) enum PartitionedState {
+    /// The build side with that number, which rows look up.
     Lookup(usize),
-    /// The join with matches that are the rows of the pipeline.
+    /// The build side of the join with matches that are the rows of the pipeline.
     Pairs,
+    /// The groups that are the rows of the pipeline.
+    Groups,
+    /// The groups that the pipeline returns.
+    Aggregate,
 }
 
 /// The pipelines of a join that partition its sides once: the first pass of each side stores the rows by
@@ -38,7 +49,7 @@ impl Exchange {
     }
 }
 
-impl PartitionedJoin {
+impl PartitionedState {
     /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
     /// `most` rows of the build side each. `None` for multimap joins, for sides that are not scans of tables,
     /// and if rows cannot be stored.
@@ -52,11 +63,13 @@ impl PartitionedJoin {
         if !scans(&build.source) || !scans(&pipeline.source) {
             return None;
         }
+        // Partitioned rows have other keys in each partition, so groups by key would need arrays of all keys.
+        if !matches!(build.plan.sink, SinkPlan::Build { .. }) {
+            return None;
+        }
         let plan = build.plan.resolved().ok()?;
         let mut own = plan.in_hash_partitions(AlignedSide::Own, 0, parts)?;
-        if let SinkPlan::Build { most: rows, .. } = &mut own.second.sink {
-            *rows = Some(most);
-        }
+        own.second.sink.set_part(BuildPart::Rows(most));
         let plan = pipeline.plan.resolved().ok()?;
         let rows = pipeline.build_sides.len();
         let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, parts)?;
@@ -68,6 +81,11 @@ impl PartitionedJoin {
     pub(crate) fn are_predicted(pipeline: PipelineRef<'_>) -> bool {
         let exceeds = |join: &Self| join.exceeds_memory(pipeline);
         Self::all(pipeline).any(|join| exceeds(&join)) && Self::of(pipeline).iter().any(exceeds)
+    }
+
+    /// Whether a pipeline has state that can be computed in partitions.
+    pub(crate) fn is_in(pipeline: PipelineRef<'_>) -> bool {
+        !Self::of(pipeline).is_empty() || Self::of_groups(pipeline).is_some()
     }
 
     /// The joins of a pipeline, including those that cannot run in partitions.
@@ -103,12 +121,41 @@ impl PartitionedJoin {
         joins
     }
 
+    /// The groups of a pipeline that can be computed in partitions: those that are its rows, or those that it
+    /// returns.
+    pub(crate) fn of_groups(pipeline: PipelineRef<'_>) -> Option<Self> {
+        let (state, returns) = match (&pipeline.source, &pipeline.plan.sink) {
+            (PipelineSource::Groups(_), SinkPlan::Rows { order, .. }) => {
+                (Self::Groups, !matches!(order, Some(RowOrder::All(_))))
+            }
+            (PipelineSource::Groups(_), SinkPlan::Aggregate { .. }) => (Self::Groups, true),
+            (_, SinkPlan::Aggregate { kept, .. }) => (Self::Aggregate, !kept),
+            _ => return None,
+        };
+        let keyed = || state.grouped(pipeline)?.group_key();
+        keyed().filter(|_| returns).map(|_| state)
+    }
+
+    /// Whether it consists of groups that are returned or read as rows.
+    pub(crate) fn is_of_groups(self) -> bool {
+        matches!(self, Self::Groups | Self::Aggregate)
+    }
+
+    /// The pipeline that computes its groups.
+    pub(crate) fn grouped(self, pipeline: PipelineRef<'_>) -> Option<PipelineRef<'_>> {
+        match self {
+            Self::Groups => pipeline.rows_from(),
+            Self::Aggregate => Some(pipeline),
+            Self::Lookup(_) | Self::Pairs => None,
+        }
+    }
+
     /// The key of its build side, and that of the rows that probe it; `None` if it cannot run in partitions.
     pub(crate) fn keys(self, pipeline: PipelineRef<'_>) -> Option<[&Expr; 2]> {
         let build = self.build(pipeline)?.get();
         if !matches!(
             build.plan.sink,
-            SinkPlan::Build { .. } | SinkPlan::Multimap { .. }
+            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } | SinkPlan::Multimap { .. }
         ) {
             return None;
         }
@@ -155,49 +202,178 @@ impl PartitionedJoin {
         match self {
             Self::Lookup(side) => Some((pipeline, side)),
             Self::Pairs => self.probe(pipeline),
+            Self::Groups | Self::Aggregate => None,
         }
     }
 
     /// The graph with an empty build side.
     pub(crate) fn without(self, pipeline: PipelineRef<'_>) -> PipelineGraph {
         let mut graph = pipeline.graph().clone();
-        self.restrict(&mut graph, pipeline.id(), &(0..0), 1);
+        self.restrict(&mut graph, pipeline.id(), &Partition::none());
         graph
     }
 
-    /// Restricts the graph to the rows of a partition: those with key hashes in that range. The build side
-    /// has at most `most` rows of it.
-    pub(crate) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, parts: &Range<u32>, most: u64) {
+    /// Restricts the graph to the rows of a partition.
+    pub(crate) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, partition: &Partition) {
+        if let Some(groups) = self.grouped(graph.pipeline(id)) {
+            let (groups, key) = (groups.id(), groups.group_key());
+            let key = key.map(|key| partition.probes(&key, false));
+            graph.pipeline_mut(groups).plan.filters.extend(key);
+        }
         if let Some((probe, side)) = self.met(graph.pipeline(id)) {
             let probe = probe.id();
-            restrict(graph, (probe, side), parts, most);
+            restrict(graph, (probe, side), partition);
         }
     }
 }
 
+/// The assignment of rows to buckets by their keys. Rows of equal keys are in one bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Buckets {
+    /// By a hash of the key.
+    Hashes,
+    /// `2^shift` consecutive integer keys each, from `least` on. The last bucket also has all other keys, and
+    /// NULL.
+    Keys {
+        /// The least key of the build side.
+        least: i64,
+        /// Binary logarithm of the number of keys.
+        shift: u32,
+    },
+}
+
+/// A partition of a join: a range of buckets.
+#[derive(Debug, Clone)]
+pub(crate) struct Partition {
+    pub(crate) buckets: Buckets,
+    /// The buckets.
+    pub(crate) range: Range<u32>,
+    /// Maximum number of rows of the build side, for buckets of hashes.
+    pub(crate) most: u64,
+}
+
+/// A key as a word in the order of integer keys, see `Function::KeyOrder`.
+fn order_word(key: i64) -> i64 {
+    key ^ i64::MIN
+}
+
+impl Partition {
+    /// The partition without rows.
+    fn none() -> Self {
+        Self {
+            buckets: Buckets::Hashes,
+            range: 0..0,
+            most: 1,
+        }
+    }
+
+    /// The condition that a row of the probe side is in the partition.
+    fn probes(&self, key: &Expr, spreads: bool) -> Expr {
+        let bucket = match self.buckets {
+            Buckets::Hashes => Expr::key_hash(key, spreads).bucket(0, SHIFT),
+            Buckets::Keys { least, shift } => Expr::key_order(key).bucket(order_word(least), shift),
+        };
+        match self.range.is_empty() {
+            true => bucket.within(1, 0),
+            false => bucket.within(self.range.start.into(), i64::from(self.range.end) - 1),
+        }
+    }
+
+    /// The condition that a row of the build side is in the partition.
+    fn builds(&self, key: &Expr, spreads: bool) -> Expr {
+        match self.keys() {
+            // Arrays by key have no entries for keys outside of this interval.
+            Some([least, greatest]) => Expr::key_order(key).within(order_word(least), order_word(greatest)),
+            None => self.probes(key, spreads),
+        }
+    }
+
+    /// The least and the greatest key of the build side, for buckets of keys.
+    fn keys(&self) -> Option<[i64; 2]> {
+        let Buckets::Keys { least, shift } = self.buckets else {
+            return None;
+        };
+        let first = i128::from(least) + (i128::from(self.range.start) << shift);
+        let last = first + (1_i128 << shift) - 1;
+        let within = |key: i128| key.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        Some([within(first), within(last)])
+    }
+
+    /// The keys of the build side.
+    fn part(&self) -> BuildPart {
+        match self.keys() {
+            // All partitions have the same number of keys, so that they share a kernel.
+            Some([least, _]) => BuildPart::Keys(Interval {
+                low: least.into(),
+                high: i128::from(least) + (1_i128 << self.shift()) - 1,
+            }),
+            None => BuildPart::Rows(self.most),
+        }
+    }
+
+    fn shift(&self) -> u32 {
+        match self.buckets {
+            Buckets::Hashes => 0,
+            Buckets::Keys { shift, .. } => shift,
+        }
+    }
+
+    /// A predicate that zone maps of the key's column can evaluate, for the rows of the build side or of the
+    /// probe side. `None` for hashes.
+    fn pruning(&self, key: &Expr, schema: &Schema, probes: bool) -> Option<Arc<dyn PhysicalExpr>> {
+        let [least, greatest] = self.keys()?;
+        let index = key.as_column()?;
+        let field = schema.fields().get(index)?;
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+        let bound = |operator, key: i64| -> Option<Arc<dyn PhysicalExpr>> {
+            let bound = ScalarValue::Int64(Some(key)).cast_to(field.data_type()).ok()?;
+            Some(Arc::new(BinaryExpr::new(
+                Arc::clone(&column),
+                operator,
+                lit(bound),
+            )))
+        };
+        let from = bound(Operator::GtEq, least)?;
+        let and = |left, operator, right| -> Arc<dyn PhysicalExpr> {
+            Arc::new(BinaryExpr::new(left, operator, right))
+        };
+        if !probes || self.range.end < BUCKETS {
+            return Some(and(from, Operator::And, bound(Operator::LtEq, greatest)?));
+        }
+        // The last partition has the rows without a bucket of their own.
+        let Buckets::Keys { least: all, .. } = self.buckets else {
+            return None;
+        };
+        let outside = and(
+            bound(Operator::Lt, all)?,
+            Operator::Or,
+            is_null(Arc::clone(&column)).ok()?,
+        );
+        Some(and(from, Operator::Or, outside))
+    }
+}
+
 /// Restricts that pipeline, and its build side with that number, to the rows of a partition.
-fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts: &Range<u32>, most: u64) {
-    let end = i64::from(parts.end) << SHIFT;
-    let (least, greatest) = match parts.is_empty() {
-        true => (1, 0),
-        false => (i64::from(parts.start) << SHIFT, end - 1),
-    };
+fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), partition: &Partition) {
     let Some(build) = graph.pipeline(probe).build(side) else {
         return;
     };
     let (build, spreads) = (build.id(), spreads(&build.plan.sink));
-    let within = |key: &Expr| Expr::key_hash(key, spreads).within(least, greatest);
-    let plan = &mut graph.pipeline_mut(build).plan;
-    let key = plan.key_of(AlignedSide::Own).map(&within);
-    plan.filters.extend(key);
-    if let SinkPlan::Build { most: rows, .. } | SinkPlan::Multimap { most: rows, .. } = &mut plan.sink {
-        *rows = Some(most);
+    let build = graph.pipeline_mut(build);
+    if let Some(key) = build.plan.key_of(AlignedSide::Own).cloned() {
+        let prunes = partition.pruning(&key, &build.schema, false);
+        build.prune_by(prunes);
+        build.plan.filters.push(partition.builds(&key, spreads));
     }
-    let plan = &mut graph.pipeline_mut(probe).plan;
-    let key = plan.key_of(AlignedSide::Other(side)).map(&within);
-    // Before the lookups in the build side, and after the filters that the key may rely on.
-    let at = plan.filters_before(side);
-    key.into_iter().for_each(|key| plan.filters.insert(at, key));
+    build.plan.sink.set_part(partition.part());
+    let probe = graph.pipeline_mut(probe);
+    if let Some(key) = probe.plan.key_of(AlignedSide::Other(side)).cloned() {
+        let prunes = partition.pruning(&key, &probe.schema, true);
+        probe.prune_by(prunes);
+        // Before the lookups in the build side, and after the filters that the key may rely on.
+        let at = probe.plan.filters_before(side);
+        probe.plan.filters.insert(at, partition.probes(&key, spreads));
+    }
 }
 
 /// Whether NULL keys, which have no match, may be in any partition, for the sink of a build side.
@@ -221,6 +397,49 @@ pub(crate) fn counting(
     graph
 }
 
+/// The graph with a pipeline that counts the rows in each bucket of the hashes of its group keys, and finds
+/// the least hash in it. The number of groups follows from the least hashes: see [`estimated_groups`].
+pub(crate) fn counting_groups(pipeline: PipelineRef<'_>, key: &Expr) -> PipelineGraph {
+    let mut graph = counting(pipeline, &pipeline.plan.filters, key, false);
+    let plan = &mut graph.pipeline_mut(pipeline.id()).plan;
+    let least = Arc::new(Field::new("least", DataType::Int64, true));
+    if let SinkPlan::Aggregate { aggregates, .. } = &mut plan.sink {
+        aggregates.push(AggregateCall {
+            function: AggregateFunction::Min,
+            argument: Some(Expr::key_hash(key, false)),
+            filter: None,
+            field: Arc::clone(&least),
+        });
+    }
+    let fields = plan.output.fields().iter().cloned().chain([least]);
+    plan.output = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    graph
+}
+
+/// The estimated number of groups, from the least hash of each bucket with a row. Hashes of groups are
+/// uniform, so the least of `n` is at `1 / (n + 1)` of the bucket on average; the standard error over all
+/// buckets is 1.6 %.
+pub(crate) fn estimated_groups(least: impl Iterator<Item = (u32, i64)>) -> u64 {
+    let width = f64::from(1u32 << SHIFT);
+    let place = |(bucket, least): (u32, i64)| (least - (i64::from(bucket) << SHIFT)) as f64 / width;
+    let (mut found, mut sum) = (0u32, 0.0);
+    for bucket in least {
+        found += 1;
+        // The center of the hashes that round to this one.
+        sum += place(bucket) + 0.5 / width;
+    }
+    let empty = BUCKETS - found;
+    let mean = (sum + f64::from(empty)) / f64::from(BUCKETS);
+    (f64::from(BUCKETS) * (1.0 / mean.max(f64::MIN_POSITIVE) - 1.0)).ceil() as u64
+}
+
+/// Bytes of a group in a hash table, from the types: two slots, with a word for each key and for the state,
+/// and at most two for each aggregate.
+pub(crate) fn group_bytes(sink: &SinkPlan) -> u64 {
+    let (keys, aggregates) = sink.grouped().unwrap_or_default();
+    2 * 8 * (1 + keys.len() + 2 * aggregates.len()) as u64
+}
+
 /// Bytes of a row of a build side, or of a probe side, from the types: including its slot in a hash table and
 /// its entries in a multimap.
 pub(crate) fn row_bytes(sink: &SinkPlan) -> u64 {
@@ -233,6 +452,16 @@ pub(crate) fn row_bytes(sink: &SinkPlan) -> u64 {
         SinkPlan::Multimap { .. } => 2 * (8 + 4) + LIST_BYTES + columns,
         // The start of the list, its length, and the number of matches before.
         _ => 16 + columns,
+    }
+}
+
+/// Bytes of the arrays of a build side for each key. Groups have a word for their number of rows, and at most
+/// two for each aggregate.
+pub(crate) fn key_bytes(sink: &SinkPlan) -> u64 {
+    match sink {
+        SinkPlan::BuildGroups { aggregates, .. } => 8 * (1 + 2 * aggregates.len() as u64),
+        // A bit for the presence of a row, rounded up.
+        _ => 1 + column_bytes(sink),
     }
 }
 
@@ -258,4 +487,59 @@ fn column_bytes(sink: &SinkPlan) -> u64 {
     };
     sink.keyed()
         .map_or(0, |(_, columns)| columns.iter().map(width).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The finaliser of MurmurHash3, 32 bits of it.
+    fn hash(mut x: u64) -> u32 {
+        x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        ((x ^ (x >> 33)) >> 32) as u32
+    }
+
+    #[test]
+    fn number_of_groups_is_estimated_from_least_hashes() {
+        for groups in [0u64, 1, 100, 5_000, 100_000, 3_000_000] {
+            let mut least = vec![None; BUCKETS as usize];
+            for group in 0..groups {
+                let hash = hash(group);
+                let least: &mut Option<i64> = &mut least[(hash >> SHIFT) as usize];
+                *least = Some(least.map_or(i64::from(hash), |least| least.min(hash.into())));
+            }
+            let found = (0..)
+                .zip(least)
+                .filter_map(|(bucket, least)| Some((bucket, least?)));
+            let estimate = estimated_groups(found) as f64;
+            let error = (estimate - groups as f64).abs();
+            assert!(error <= 0.08 * groups as f64 + 1.0, "{estimate} of {groups}");
+        }
+    }
+
+    #[test]
+    fn partitions_by_key_cover_all_keys() {
+        let partition = |number: u32, end| Partition {
+            buckets: Buckets::Keys { least: -5, shift: 3 },
+            range: number..end,
+            most: 8,
+        };
+        assert_eq!(partition(0, 1).keys(), Some([-5, 2]));
+        assert_eq!(partition(1, 2).keys(), Some([3, 10]));
+        assert_eq!(
+            partition(1, BUCKETS).part(),
+            BuildPart::Keys(Interval { low: 3, high: 10 })
+        );
+        let extreme = Partition {
+            buckets: Buckets::Keys {
+                least: i64::MAX - 1,
+                shift: 3,
+            },
+            ..partition(0, BUCKETS)
+        };
+        assert_eq!(extreme.keys(), Some([i64::MAX - 1, i64::MAX]));
+        assert_eq!(order_word(i64::MIN), 0, "the least word");
+        assert!((order_word(-1) as u64) < order_word(0) as u64);
+    }
 }

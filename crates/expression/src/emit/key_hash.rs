@@ -1,5 +1,6 @@
 //! Hashes of keys by value, so that both sides of a join compute the same hash whatever the encodings of
-//! their columns: strings are hashed by their bytes, not by their codes.
+//! their columns: strings are hashed by their bytes, not by their codes. Also words of integer keys in their
+//! order.
 
 use arrow::datatypes::DataType;
 
@@ -39,6 +40,24 @@ impl Emitter<'_> {
             low: 0,
             high: MOST_KEY_HASH.into(),
         };
+        Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
+    }
+
+    /// The word of an integer key in the order of the values.
+    pub(super) fn key_order(&mut self, key: &Expr) -> Result<Value, Reason> {
+        let value = self.expression(key)?;
+        if !matches!(value.kind, Kind::Bool | Kind::I32 | Kind::I64) {
+            return Err(Reason::Type {
+                data_type: value.data_type,
+                place: "a range of keys".into(),
+            });
+        }
+        let mut word = format!("u64(i64({})) ^ (1ull << 63)", value.code);
+        if let Some(null) = &value.null {
+            word = format!("{null} ? 0ull : {word}");
+        }
+        let code = self.define_as("i64", &format!("i64({word})"));
+        let range = Interval::of::<i64>();
         Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
     }
 

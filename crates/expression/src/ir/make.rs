@@ -163,6 +163,15 @@ impl Expr {
         Self::new(kind, DataType::Int64, false)
     }
 
+    /// The word of an integer key, see [`Function::KeyOrder`].
+    pub fn key_order(key: &Self) -> Self {
+        let kind = ExprKind::Call {
+            function: Function::KeyOrder,
+            arguments: vec![key.clone()],
+        };
+        Self::new(kind, DataType::Int64, false)
+    }
+
     /// The bucket of this sort key, see [`Function::Bucket`].
     pub fn bucket(&self, least: i64, shift: u32) -> Self {
         self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)

@@ -122,7 +122,7 @@ async fn install_keeps_state_of_an_existing_context() -> Result<()> {
         .physical_optimizers()
         .iter()
         .filter(|rule| rule.name().starts_with("galatea"));
-    assert_eq!(ours.count(), 14, "installed once");
+    assert_eq!(ours.count(), 15, "installed once");
     ctx.sql("CREATE TABLE after AS SELECT v FROM t")
         .await?
         .collect()

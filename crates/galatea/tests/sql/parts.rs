@@ -311,7 +311,7 @@ async fn out_of_core_join_keys_of_every_type() {
 /// Operators above a join: other joins, groups of groups, orders, limits, windows.
 #[tokio::test]
 async fn operators_above_an_out_of_core_join() {
-    let pair = Pair::new(&[BUILT, limit("384 KiB"), ("galatea.tuning.chunk_rows", "4096")]);
+    let pair = Pair::new(&[BUILT, limit("512 KiB"), ("galatea.tuning.chunk_rows", "4096")]);
     pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
     pair.table("s", &[table(24_000, true, |row| far(row * 31 % 25_000))]);
     pair.table("t", &[table(300, false, |row| row)]);
@@ -393,7 +393,7 @@ async fn single_oversized_key_falls_back_to_the_cpu() {
     pair.check(sql, false, "skew").await;
     let report = galatea::last_query_report(&pair.gpu).expect("a report");
     let told = report.reasons.iter().any(|reason| {
-        reason.contains("rows of one part of a join")
+        reason.contains("rows of one partition")
             && reason.contains("262144")
             && reason.contains("galatea.memory.gpu_limit")
     });
@@ -414,7 +414,7 @@ async fn single_oversized_key_falls_back_to_the_cpu() {
         .await
         .expect_err("too much");
     assert!(
-        error.to_string().contains("rows of one part of a join"),
+        error.to_string().contains("rows of one partition"),
         "{error}"
     );
 }

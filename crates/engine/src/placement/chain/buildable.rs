@@ -81,7 +81,7 @@ impl Buildable {
                 key,
                 columns,
                 unique,
-                most: None,
+                part: None,
             },
             Arc::new(Schema::empty()),
         )
@@ -100,7 +100,11 @@ impl Buildable {
         if key.nullable() {
             plan.filters.push(key.is_null().negated());
         }
-        plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        plan.sink = SinkPlan::BuildGroups {
+            key,
+            aggregates,
+            part: None,
+        };
         plan.output = Arc::new(Schema::empty());
         Some(Self::Complete(Box::new(graph)))
     }
@@ -147,7 +151,7 @@ impl PairInput {
             key: self.key,
             null_keys,
             keeps_all,
-            most: None,
+            part: None,
         };
         Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
     }

@@ -283,7 +283,11 @@ impl NotEqualSemiJoin {
             call(AggregateFunction::Min, "least"),
             call(AggregateFunction::Max, "greatest"),
         ];
-        let sink = SinkPlan::BuildGroups { key, aggregates };
+        let sink = SinkPlan::BuildGroups {
+            key,
+            aggregates,
+            part: None,
+        };
         Some(Self {
             groups: others_chain.finish(sink, Arc::new(Schema::empty())).ok()?,
             wanted: wanted.clone(),

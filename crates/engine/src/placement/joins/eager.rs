@@ -143,6 +143,7 @@ pub(in crate::placement) fn subtree(
     let sink = SinkPlan::BuildGroups {
         key: built_key,
         aggregates: inner,
+        part: None,
     };
     let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
     chain.build_sides.push(BuildSide {

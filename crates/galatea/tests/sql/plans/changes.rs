@@ -144,6 +144,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "tuning.block_threads" | "tuning.hash_slots" => "64",
         "tuning.rows_per_thread" => "4",
         "join.partitions" => "8",
+        "tuning.exchange" => "off",
         "join.order" => "written",
         "overflow" => "wrap",
         "debug.collide_hashes" => "true",

@@ -1,0 +1,492 @@
+//! The partitions of an out-of-core join.
+//!
+//! Partitions are ranges of buckets of the key. If the key is an integer column of a table, buckets are ranges
+//! of keys; otherwise they are ranges of hashes, for which rows are counted first. A table in the order of the
+//! key, according to zone maps, has the rows of a range of keys in few chunks, so each chunk is read in one or
+//! two partitions. All build sides that rows look up by this key have the same partitions.
+
+use super::error::Failure;
+use super::executor::{Executor, MAX_PAIRS};
+use crate::device::RunError;
+use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::joins::out_of_core::{
+    Buckets, Partition, PartitionedState, counting, counting_groups, estimated_groups, group_bytes,
+    key_bytes, row_bytes, spreads,
+};
+use crate::results::queue::ResultQueue;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::sum;
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use galatea_codegen::{AlignedSide, SinkPlan};
+use galatea_expression::{BUCKETS, Expr};
+use galatea_store::KeyZones;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Maximum number of partitions that a kernel writes (`partition.cuh`).
+const MAX_PARTITIONS: u32 = 256;
+
+/// Maximum number of keys in a partition: indices of arrays have 32 bits.
+const MAX_KEYS: u64 = 1 << 30;
+
+/// The keys of a build side.
+struct SideKeys {
+    /// The least and the greatest key, or bounds of them.
+    bounds: [i64; 2],
+    /// Bytes of the arrays for each key.
+    entry: u64,
+    /// Whether its rows need arrays by key.
+    by_key: bool,
+    /// Whether its rows are in the order of the key.
+    ordered: bool,
+}
+
+/// Whether values of this type are integers of at most 64 bits on the device.
+fn is_ordered(data_type: &DataType) -> bool {
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp, UInt64};
+    data_type.is_integer() && *data_type != UInt64
+        || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
+}
+
+/// A join that runs one partition at a time.
+pub(super) struct Cut {
+    pub(super) state: PartitionedState,
+    /// The numbers of its build sides, or of its pairs, among the build sides of the pipeline: the one of the
+    /// join first, then others that rows look up by the same key.
+    pub(super) sides: Vec<usize>,
+    pub(super) partitions: Partitions,
+}
+
+/// The partitions of a join.
+pub(super) enum Partitions {
+    Hashes(HashPartitions),
+    Keys(KeyPartitions),
+}
+
+/// Partitions by the hash of the key.
+pub(super) struct HashPartitions {
+    /// The partitions, each a range of hash buckets.
+    pub(super) ranges: Vec<Range<u32>>,
+    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
+    pub(super) equal: Option<u32>,
+    /// Maximum number of build rows in a partition.
+    pub(super) most: u64,
+    /// Number of build rows.
+    pub(super) rows: u64,
+    /// Maximum number of pairs, including rows without a match.
+    pairs: u64,
+}
+
+/// Partitions by the value of an integer key. Chunks of a table in the order of the key are read in few
+/// partitions, and arrays by key need no hash table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyPartitions {
+    /// The least key.
+    least: i64,
+    /// Binary logarithm of the number of keys in a partition.
+    shift: u32,
+    /// Number of partitions.
+    number: u32,
+}
+
+impl KeyPartitions {
+    /// The partitions of the keys from `least` to `greatest` with arrays of at most `bytes` bytes, `entry` for
+    /// each key; `None` if there are too many.
+    fn new([least, greatest]: [i64; 2], entry: u64, bytes: u64) -> Option<Self> {
+        let keys = (bytes / entry.max(1)).clamp(1, MAX_KEYS);
+        let shift = keys.ilog2();
+        let span = u64::try_from(i128::from(greatest) - i128::from(least)).ok()?;
+        let number = u32::try_from(span >> shift).ok()?.checked_add(1)?;
+        (number < BUCKETS).then_some(Self { least, shift, number })
+    }
+}
+
+impl Cut {
+    /// Number of partitions.
+    pub(super) fn number(&self) -> usize {
+        match &self.partitions {
+            Partitions::Hashes(hashes) => hashes.ranges.len(),
+            Partitions::Keys(keys) => keys.number as usize,
+        }
+    }
+
+    /// The number of its build side, or of its pairs.
+    pub(super) fn side(&self) -> usize {
+        self.sides[0]
+    }
+
+    /// Maximum number of pairs, including rows without a match.
+    pub(super) fn pairs(&self) -> u64 {
+        match &self.partitions {
+            Partitions::Hashes(hashes) => hashes.pairs,
+            Partitions::Keys(_) => 0,
+        }
+    }
+
+    /// Restricts the graph of a pipeline to the partition with this number.
+    pub(super) fn restrict(&self, graph: &mut PipelineGraph, id: PipelineId, number: usize) {
+        let partition = match &self.partitions {
+            Partitions::Hashes(hashes) => Partition {
+                buckets: Buckets::Hashes,
+                range: hashes.ranges[number].clone(),
+                most: hashes.most,
+            },
+            Partitions::Keys(keys) => {
+                let (number, is_last) = (number as u32, number + 1 == keys.number as usize);
+                Partition {
+                    buckets: Buckets::Keys {
+                        least: keys.least,
+                        shift: keys.shift,
+                    },
+                    range: number..if is_last { BUCKETS } else { number + 1 },
+                    most: 1 << keys.shift,
+                }
+            }
+        };
+        match self.state {
+            PartitionedState::Pairs | PartitionedState::Groups | PartitionedState::Aggregate => {
+                self.state.restrict(graph, id, &partition);
+            }
+            PartitionedState::Lookup(_) => {
+                let joins = self.sides.iter().map(|side| PartitionedState::Lookup(*side));
+                joins.for_each(|join| join.restrict(graph, id, &partition));
+            }
+        }
+    }
+
+    /// The number of partitions and the build sides, for EXPLAIN ANALYZE.
+    pub(super) fn of_sides(&self) -> String {
+        if self.state == PartitionedState::Aggregate {
+            return format!("{} of the groups", self.number());
+        }
+        let sides: Vec<String> = self.sides.iter().map(|side| format!("d{side}")).collect();
+        format!("{} of {}", self.number(), sides.join(" and "))
+    }
+
+    /// The size of a partition, for EXPLAIN ANALYZE.
+    pub(super) fn sizes(&self) -> String {
+        match &self.partitions {
+            Partitions::Hashes(hashes) if self.state.is_of_groups() => {
+                format!("{} rows, about {} groups at a time", hashes.rows, hashes.most)
+            }
+            Partitions::Hashes(hashes) => format!(
+                "{} rows on the build side, {} at a time",
+                hashes.rows, hashes.most
+            ),
+            Partitions::Keys(keys) => {
+                format!("{} keys at a time, in the order of the key", 1u64 << keys.shift)
+            }
+        }
+    }
+}
+
+/// The least number of equal ranges of buckets with at most `most` rows each, a power of two up to
+/// [`MAX_PARTITIONS`].
+fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
+    let fits = |number: u32| {
+        let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
+        ranges.all(|range| range.iter().sum::<u64>() <= most)
+    };
+    (1..=MAX_PARTITIONS.ilog2())
+        .map(|bits| 1 << bits)
+        .find(|number| fits(*number))
+}
+
+impl Executor<'_> {
+    /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
+    /// there is no such join, the groups, or the join with the largest build side. `again`: an attempt failed
+    /// that had partitioned joins, so groups are partitioned as well.
+    pub(super) async fn cuts(
+        &self,
+        pipeline: PipelineRef<'_>,
+        joins: &[PartitionedState],
+        (bytes, again): (u64, bool),
+    ) -> Result<Vec<Cut>, Failure> {
+        let (mut cuts, mut refused) = (Vec::new(), None);
+        for join in joins {
+            // A join whose build side has the key of another one is in its partitions.
+            let is_cut =
+                |cut: &Cut| matches!(join, PartitionedState::Lookup(side) if cut.sides.contains(side));
+            if cuts.iter().any(is_cut) {
+                continue;
+            }
+            match self.cut(pipeline, *join, bytes).await {
+                Ok(cut) => cuts.push(cut),
+                // Another build side may be the one that is too large.
+                Err(failure) if failure.wants_memory() => refused = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        let is_large = |cut: &Cut| cut.number() > 1;
+        let groups = PartitionedState::of_groups(pipeline);
+        if let Some(groups) = groups.filter(|_| again || !cuts.iter().any(is_large)) {
+            match self.by_groups(pipeline, groups, bytes).await {
+                // The partitions of groups change last: rows of all partitions of the joins fill their table.
+                Ok(cut) => cuts.insert(0, cut),
+                Err(failure) if failure.wants_memory() => refused = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        if cuts.iter().any(is_large) {
+            cuts.retain(is_large);
+        }
+        match refused {
+            Some(failure) if cuts.is_empty() => Err(failure),
+            _ => Ok(cuts),
+        }
+    }
+
+    /// Partitions groups by the hash of their keys.
+    async fn by_groups(
+        &self,
+        pipeline: PipelineRef<'_>,
+        state: PartitionedState,
+        bytes: u64,
+    ) -> Result<Cut, Failure> {
+        let grouped = state.grouped(pipeline);
+        let Some((grouped, key)) = grouped.and_then(|grouped| Some((grouped, grouped.group_key()?))) else {
+            unreachable!("groups that are computed in partitions have keys");
+        };
+        let counting = counting_groups(grouped, &key);
+        let batches = self.counted(counting.pipeline(grouped.id())).await?;
+        let (mut rows, mut least) = (0, Vec::new());
+        for batch in &batches {
+            let buckets = batch.column(0).as_primitive::<Int32Type>().values();
+            rows += sum(batch.column(1).as_primitive::<Int64Type>()).unwrap_or(0) as u64;
+            let hashes = batch.column(2).as_primitive::<Int64Type>().values();
+            least.extend(std::iter::zip(buckets, hashes).map(|(bucket, least)| (*bucket as u32, *least)));
+        }
+        let groups = estimated_groups(least.into_iter()).min(rows);
+        let most = (bytes / group_bytes(&grouped.plan.sink)).max(1);
+        let number = groups.div_ceil(most).max(1);
+        if number > u64::from(BUCKETS) {
+            return Err(self.too_many(most, bytes, group_bytes(&grouped.plan.sink)));
+        }
+        let first = |number_of: u64| (number_of * u64::from(BUCKETS) / number) as u32;
+        Ok(Cut {
+            state,
+            sides: match state {
+                PartitionedState::Groups => vec![pipeline.row_sides.start],
+                _ => Vec::new(),
+            },
+            partitions: Partitions::Hashes(HashPartitions {
+                ranges: (0..number).map(|part| first(part)..first(part + 1)).collect(),
+                equal: None,
+                most: groups.div_ceil(number),
+                rows,
+                pairs: rows,
+            }),
+        })
+    }
+
+    /// Partitions a join by the key if rows are in its order, else by its hash.
+    async fn cut(
+        &self,
+        pipeline: PipelineRef<'_>,
+        join: PartitionedState,
+        bytes: u64,
+    ) -> Result<Cut, Failure> {
+        if let Some(cut) = self.by_keys(pipeline, join, bytes).await? {
+            return Ok(cut);
+        }
+        self.by_hashes(pipeline, join, bytes).await
+    }
+
+    /// Partitions by the key; `None` if it is no integer column, or if rows are in another order and need not
+    /// be in arrays by key.
+    async fn by_keys(
+        &self,
+        pipeline: PipelineRef<'_>,
+        join: PartitionedState,
+        bytes: u64,
+    ) -> Result<Option<Cut>, Failure> {
+        let (PartitionedState::Lookup(side), Some([_, wanted])) = (join, join.keys(pipeline)) else {
+            return Ok(None);
+        };
+        let Some(own) = self.keys_of(pipeline, side).await? else {
+            return Ok(None);
+        };
+        if !own.by_key && !own.ordered {
+            return Ok(None);
+        }
+        let mut all = vec![(side, own)];
+        for other in 0..pipeline.build_sides.len() {
+            let join = PartitionedState::Lookup(other);
+            if other != side
+                && matches!(join.keys(pipeline), Some([_, key]) if key == wanted)
+                && let Some(keys) = self.keys_of(pipeline, other).await?
+            {
+                all.push((other, keys));
+            }
+        }
+        let entry = all.iter().map(|(_, keys)| keys.entry).sum();
+        let least = all.iter().map(|(_, keys)| keys.bounds[0]).min().unwrap_or(0);
+        let greatest = all.iter().map(|(_, keys)| keys.bounds[1]).max().unwrap_or(0);
+        let partitions = KeyPartitions::new([least, greatest], entry, bytes);
+        Ok(partitions.map(|partitions| Cut {
+            state: join,
+            sides: all.iter().map(|(side, _)| *side).collect(),
+            partitions: Partitions::Keys(partitions),
+        }))
+    }
+
+    /// The keys of a build side, if it is built from a table with an integer column as its key.
+    async fn keys_of(&self, pipeline: PipelineRef<'_>, side: usize) -> Result<Option<SideKeys>, Failure> {
+        use PipelineSource::{Files, Stored};
+        let Some(build) = PartitionedState::Lookup(side).build(pipeline) else {
+            return Ok(None);
+        };
+        let by_key = matches!(build.plan.sink, SinkPlan::BuildGroups { .. });
+        let key = build.plan.key_of(AlignedSide::Own);
+        let Some((key, column)) = key.and_then(|key| Some((key, key.as_column()?))) else {
+            return Ok(None);
+        };
+        if !is_ordered(key.data_type()) || !matches!(build.source, Stored(_) | Files { .. }) {
+            return Ok(None);
+        }
+        let plan = build.plan.resolved().map_err(Failure::Input)?;
+        let at = plan.columns().iter().position(|source| *source == column);
+        let view = self.view(build, &plan, &[]).await?;
+        let Some(column) = at.and_then(|at| view.columns.get(at)) else {
+            return Ok(None);
+        };
+        let Some(zones) = KeyZones::of(column, 0..column.chunks.len()) else {
+            return Ok(None);
+        };
+        let bounds = [zones.least, zones.greatest].map(i64::try_from);
+        let [Ok(least), Ok(greatest)] = bounds else {
+            return Ok(None);
+        };
+        // Arrays by key have as many entries as a hash table has slots, or more.
+        let dense = i128::from(greatest) - i128::from(least) <= 4 * i128::from(view.rows);
+        Ok((by_key || dense).then(|| SideKeys {
+            bounds: [least, greatest],
+            entry: key_bytes(&build.plan.sink),
+            by_key,
+            ordered: zones.are_ordered(),
+        }))
+    }
+
+    /// Partitions by the hash of the key: each consists of the maximum number of consecutive buckets, of
+    /// 4096, that fit together.
+    async fn by_hashes(
+        &self,
+        pipeline: PipelineRef<'_>,
+        join: PartitionedState,
+        bytes: u64,
+    ) -> Result<Cut, Failure> {
+        let (Some(build), Some([own, met])) = (join.build(pipeline), join.keys(pipeline)) else {
+            unreachable!("a join that runs in parts has keys");
+        };
+        if matches!(build.plan.sink, SinkPlan::BuildGroups { .. }) {
+            // Arrays by key have an entry for each key of the range.
+            return Err(self.too_many(build.rows.unwrap_or(0), bytes, key_bytes(&build.plan.sink)));
+        }
+        let spreads = spreads(&build.plan.sink);
+        let build_rows = self
+            .rows_by_hash(build, &build.plan.filters, (own, spreads))
+            .await?;
+        let probe_rows = match join.probe(pipeline) {
+            None => Vec::new(),
+            Some((probe, side)) => {
+                // Without the filters that use the build side: these can only reduce the rows.
+                let filters = &probe.plan.filters[..probe.plan.filters_before(side)];
+                // The build side does not exist yet, either.
+                let nothing = PartitionedState::Lookup(side).without(probe);
+                let probe = nothing.pipeline(probe.id());
+                self.rows_by_hash(probe, filters, (met, spreads)).await?
+            }
+        };
+        let most = bytes / row_bytes(&build.plan.sink);
+        // A power of two needs no additional slots.
+        let most = 1u64 << most.max(1).ilog2();
+        let probe_most = join
+            .probe(pipeline)
+            .map_or(u64::MAX, |(probe, _)| bytes / row_bytes(&probe.plan.sink));
+        let of = |rows: &[u64], part: usize| rows.get(part).copied().unwrap_or(0);
+        let mut ranges = Vec::new();
+        let (mut first, mut build_held, mut probe_held) = (0, 0, 0);
+        let mut pairs = 0u64;
+        for part in 0..BUCKETS as usize {
+            let (own, others) = (of(&build_rows, part), of(&probe_rows, part));
+            if own > most || others > probe_most {
+                return Err(self.too_many(own.max(others), bytes, row_bytes(&build.plan.sink)));
+            }
+            if build_held + own > most || probe_held + others > probe_most {
+                ranges.push(first..part as u32);
+                (first, build_held, probe_held) = (part as u32, 0, 0);
+            }
+            build_held += own;
+            probe_held += others;
+            let both = own.saturating_mul(others);
+            pairs = pairs
+                .saturating_add(both)
+                .saturating_add(own)
+                .saturating_add(others);
+        }
+        ranges.push(first..BUCKETS);
+        Ok(Cut {
+            state: join,
+            sides: vec![match join {
+                PartitionedState::Lookup(side) => side,
+                _ => pipeline.row_sides.start,
+            }],
+            partitions: Partitions::Hashes(HashPartitions {
+                equal: equal_ranges(&build_rows, most),
+                ranges,
+                most,
+                rows: build_rows.iter().sum(),
+                pairs: pairs.min(MAX_PAIRS),
+            }),
+        })
+    }
+
+    /// The failure of a partition that has too many rows.
+    fn too_many(&self, rows: u64, bytes: u64, row_bytes: u64) -> Failure {
+        let limit = self.session.engine().device(self.config);
+        let limit = limit.map_or(0, |device| device.device().budget().limit());
+        Failure::Run(RunError::Memory {
+            what: "rows of one partition, most of them with equal keys,",
+            needed: rows.saturating_mul(row_bytes),
+            available: bytes,
+            limit,
+            query: Box::default(),
+            lower: None,
+        })
+    }
+
+    /// Counts the rows of a pipeline that pass these filters by the hash bucket of their keys.
+    async fn rows_by_hash(
+        &self,
+        pipeline: PipelineRef<'_>,
+        filters: &[Expr],
+        (key, spreads): (&Expr, bool),
+    ) -> Result<Vec<u64>, Failure> {
+        let counting = counting(pipeline, filters, key, spreads);
+        let batches = self.counted(counting.pipeline(pipeline.id())).await?;
+        let mut rows = vec![0; BUCKETS as usize];
+        for batch in batches {
+            let parts = batch.column(0).as_primitive::<Int32Type>().values();
+            let counts = batch.column(1).as_primitive::<Int64Type>().values();
+            for (part, count) in parts.iter().zip(counts) {
+                rows[*part as usize] += *count as u64;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The rows that a counting pipeline returns.
+    async fn counted(&self, counting: PipelineRef<'_>) -> Result<Vec<RecordBatch>, Failure> {
+        let queue = Arc::new(ResultQueue::whole());
+        let executor = Executor {
+            result: &queue,
+            builds: Mutex::default(),
+            ready: Arc::clone(&self.ready),
+            cancelled: Arc::clone(&self.cancelled),
+            ..*self
+        };
+        executor.run(counting, false).await?;
+        Ok(std::iter::from_fn(|| queue.next()).collect())
+    }
+}

@@ -1,0 +1,140 @@
+//! Out-of-core joins partitioned by ranges of an integer key: groups as a build side, several build sides with
+//! one key, and tables in the order of the key, whose chunks are read in few partitions.
+
+use crate::builds::BUILT;
+use crate::compare::{Pair, answer};
+use crate::joins::{STRICT, text};
+use crate::parts::table;
+
+const ROWS: i64 = 60_000;
+
+fn pair(memory: &'static str) -> Pair {
+    Pair::new(&[
+        STRICT,
+        BUILT,
+        ("galatea.memory.gpu_limit", memory),
+        ("galatea.tuning.chunk_rows", "2048"),
+        ("galatea.cache.device", "false"),
+    ])
+}
+
+/// Rows `l`, three for each key, in the order of the key or not, and one row of `o` for each third key.
+fn tables(pair: &Pair, nulls: bool, ordered: bool) {
+    let place = move |row: i64| if ordered { row } else { row * 7919 % ROWS };
+    pair.table("l", &[table(ROWS, nulls, move |row| place(row) / 3 - 1000)]);
+    pair.table(
+        "o",
+        &[table(ROWS / 3, nulls, move |row| {
+            let place = if ordered { row } else { row * 7919 % (ROWS / 3) };
+            place * 3 - 2000
+        })],
+    );
+}
+
+/// The EXPLAIN ANALYZE of a query that is partitioned by key.
+async fn by_key(pair: &Pair, sql: &str) -> String {
+    let plan = text(pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(plan.contains("keys at a time, in the order of the key"), "{plan}");
+    plan
+}
+
+/// TPC-H 21: rows with another value of `small` under their key, and without one that also fulfils a
+/// condition.
+const OTHERS: &[&str] = &[
+    "SELECT count(*), sum(a.v) FROM l a WHERE EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small)",
+    "SELECT a.small, count(*), sum(a.v) FROM l a WHERE EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small) \
+     AND NOT EXISTS (SELECT 1 FROM l c WHERE c.k = a.k AND c.small <> a.small AND c.weight > 3000) GROUP BY a.small",
+    "SELECT count(*), sum(o.v) FROM o WHERE NOT EXISTS (SELECT 1 FROM l b WHERE b.k = o.k AND b.small <> o.small)",
+];
+
+/// TPC-H 18: rows whose key has a group with a condition.
+const GROUPS: &[&str] = &[
+    "SELECT count(*), sum(o.v), max(o.paid) FROM o WHERE o.k IN (SELECT k FROM l GROUP BY k HAVING sum(v) > 200000)",
+    "SELECT o.small, count(*), sum(g.s), max(g.m), min(g.n) FROM o JOIN (SELECT k, sum(v) s, max(weight) m, count(*) n FROM l GROUP BY k) g ON o.k = g.k GROUP BY o.small",
+    "SELECT o.k, o.v, g.s FROM o LEFT JOIN (SELECT k, sum(paid) s FROM l GROUP BY k) g ON o.k = g.k WHERE o.small <> 2",
+    "SELECT count(*), sum(o.v) FROM o WHERE o.k NOT IN (SELECT k FROM l WHERE k IS NOT NULL GROUP BY k HAVING count(*) > 2)",
+];
+
+#[tokio::test]
+async fn groups_as_build_side_exceed_device_memory() {
+    for (nulls, ordered) in [(false, true), (true, true), (true, false)] {
+        let pair = pair("256 KiB");
+        tables(&pair, nulls, ordered);
+        for sql in OTHERS.iter().chain(GROUPS) {
+            let context = format!("NULL keys {nulls}, ordered {ordered}");
+            pair.check(sql, true, &context).await;
+            pair.check(sql, true, &format!("{context}, again")).await;
+        }
+        for sql in &OTHERS[..2] {
+            by_key(&pair, sql).await;
+        }
+    }
+}
+
+/// Build sides that rows look up by one key have the same partitions: they are not combined.
+#[tokio::test]
+async fn build_sides_with_one_key_share_partitions() {
+    let pair = pair("256 KiB");
+    tables(&pair, false, true);
+    let plan = by_key(&pair, OTHERS[1]).await;
+    assert!(plan.contains(" of d0 and d1, one after another"), "{plan}");
+}
+
+/// Chunks of tables in the order of the key are read in the partitions of their keys only.
+#[tokio::test]
+async fn ordered_tables_are_read_once() {
+    let sql = "SELECT count(*), sum(o.v), sum(l.v), max(o.paid) FROM l JOIN o ON l.k = o.k";
+    let bytes = async |memory, ordered| {
+        let pair = pair(memory);
+        tables(&pair, true, ordered);
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        pair.check(sql, true, memory).await;
+        answer(&pair.gpu, sql).await;
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        (report.link_bytes, plan)
+    };
+    let (once, _) = bytes("64 MiB", true).await;
+    let (ordered, plan) = bytes("256 KiB", true).await;
+    assert!(plan.contains("in the order of the key"), "{plan}");
+    assert!(
+        ordered <= 3 * once,
+        "{ordered} bytes over the link, {once} for one scan\n{plan}"
+    );
+}
+
+/// Probe rows with keys below, above and between those of the build side, of types of each width, and sides
+/// without rows.
+#[tokio::test]
+async fn keys_outside_of_all_partitions() {
+    let pair = pair("256 KiB");
+    pair.table("l", &[table(ROWS, false, |row| row / 3)]);
+    pair.table("none", &[table(0, false, |row| row)]);
+    pair.table("nulls", &[table(10, true, |_| 3)]);
+    for (name, key) in [
+        ("below", (|row| -row - 1) as fn(i64) -> i64),
+        ("above", |row| ROWS + row),
+        ("around", |row| row * 17 - 300_000),
+        ("extreme", |row| if row % 2 == 0 { i64::MIN } else { i64::MAX }),
+    ] {
+        pair.table(name, &[table(9_000, true, key)]);
+        for sql in [
+            format!(
+                "SELECT count(*), sum(a.v) FROM {name} a WHERE EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small)"
+            ),
+            format!(
+                "SELECT count(*), sum(a.v) FROM {name} a WHERE NOT EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small)"
+            ),
+            format!(
+                "SELECT count(*), count(g.k), sum(a.v), sum(g.s) FROM {name} a LEFT JOIN (SELECT k, sum(v) s FROM l GROUP BY k) g ON a.k = g.k"
+            ),
+        ] {
+            pair.check(&sql, true, name).await;
+        }
+    }
+    for sql in [
+        "SELECT count(*), sum(a.v) FROM l a WHERE NOT EXISTS (SELECT 1 FROM none b WHERE b.k = a.k AND b.small <> a.small)",
+        "SELECT count(*), sum(a.v) FROM none a WHERE EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small)",
+    ] {
+        pair.check(sql, false, "no rows").await;
+    }
+}

@@ -1,0 +1,83 @@
+//! Groups larger than device memory: they are computed partition by partition of the hash of their keys, and
+//! queries return the CPU's answers.
+
+use crate::builds::BUILT;
+use crate::compare::Pair;
+use crate::joins::{STRICT, text};
+use crate::parts::{far, table};
+
+const ROWS: i64 = 50_000;
+
+fn pair(memory: &'static str) -> Pair {
+    Pair::new(&[
+        STRICT,
+        BUILT,
+        ("galatea.memory.gpu_limit", memory),
+        ("galatea.tuning.chunk_rows", "4096"),
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.tuning.hash_slots", "1024"),
+    ])
+}
+
+const GROUPED: &[&str] = &[
+    "SELECT k, count(*), sum(v) FROM t GROUP BY k",
+    "SELECT k, small, count(*), min(paid), max(weight) FROM t WHERE open GROUP BY k, small",
+    "SELECT name, small, sum(paid) FROM t GROUP BY name, small",
+    "SELECT k, avg(weight) AS a, sum(v) FROM t GROUP BY k HAVING count(*) > 1",
+    "SELECT v % 20000 AS g, k IS NULL, count(*) FROM t GROUP BY g, k IS NULL",
+    "SELECT t.k, d.small, sum(t.v), max(d.v) FROM t JOIN d ON t.small = d.k GROUP BY t.k, d.small",
+];
+
+/// Consumers of groups: counts and sums of them, the first of them, filters on them.
+const CONSUMED: &[&str] = &[
+    "SELECT count(*), max(n), sum(s) FROM (SELECT k, count(*) n, sum(v) s FROM t GROUP BY k)",
+    "SELECT n, count(*), min(k) FROM (SELECT k, small, count(*) n FROM t GROUP BY k, small) GROUP BY n",
+    "SELECT k, sum(v) s, count(*) n FROM t GROUP BY k ORDER BY s DESC, k LIMIT 10",
+    "SELECT count(DISTINCT k), count(*) FROM t",
+    "SELECT small, count(DISTINCT k), sum(v) FROM t GROUP BY small",
+];
+
+#[tokio::test]
+async fn groups_exceed_device_memory() {
+    let memory = "1 MiB";
+    for (name, key) in [
+        ("far apart", (|row| far(row % 20_000)) as fn(i64) -> i64),
+        ("near", |row| row * 7919 % 20_000),
+        ("skewed", |row| if row % 3 == 0 { row } else { 7 }),
+    ] {
+        let pair = pair(memory);
+        pair.table("t", &[table(ROWS, true, key)]);
+        pair.table("d", &[table(5, false, |row| row)]);
+        for sql in GROUPED.iter().chain(CONSUMED) {
+            pair.check(sql, true, name).await;
+        }
+        pair.check(GROUPED[0], true, "the kept plan").await;
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {}", GROUPED[0])).await;
+        assert!(plan.contains(" of the groups, one after another"), "{plan}");
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {}", CONSUMED[0])).await;
+        assert!(plan.contains("groups at a time"), "{plan}");
+    }
+}
+
+/// All rows in one group, one group per row, NULL keys only, and no rows.
+#[tokio::test]
+async fn degenerate_groups() {
+    let pair = pair("1 MiB");
+    for (name, rows, key) in [
+        ("one", ROWS, (|_| 7) as fn(i64) -> i64),
+        ("all", ROWS, far),
+        ("none", 0, far),
+        ("single", 1, far),
+    ] {
+        pair.table(name, &[table(rows, rows > 1, key)]);
+        for sql in [
+            format!("SELECT k, count(*), sum(v), min(paid) FROM {name} GROUP BY k"),
+            format!(
+                "SELECT count(*), sum(n) FROM (SELECT k, small, count(*) n FROM {name} GROUP BY k, small)"
+            ),
+            format!("SELECT k, count(*) FROM {name} WHERE k IS NULL GROUP BY k"),
+        ] {
+            pair.check(&sql, false, name).await;
+        }
+    }
+}
