@@ -469,16 +469,6 @@ impl Expr {
                 key.collect_string_columns(columns);
                 key.collect_dictionary_columns(columns);
             }
-            ExprKind::Call {
-                function: Function::KeyHash { .. },
-                arguments,
-            } => {
-                let texts = arguments.iter().filter(|part| is_string(part.data_type()));
-                texts.for_each(|part| part.collect_string_columns(columns));
-                for part in arguments {
-                    part.collect_dictionary_columns(columns);
-                }
-            }
             // Branches with different dictionaries are merged into one dictionary, which is not possible for
             // bytes in memory.
             ExprKind::Case { branches, otherwise } if is_string(self.data_type()) => {

@@ -1,24 +1,26 @@
-//! Joins with a build side that does not fit device memory run one partition at a time.
+//! State that does not fit device memory is computed one partition at a time: build sides of joins, and
+//! groups.
 //!
-//! If that is predicted to be faster and rows can be stored, both sides are partitioned first
-//! (`exchange.rs`). The other runs read both sides once per partition:
+//! If that is predicted to be faster and rows can be stored, both sides of a join are partitioned first
+//! (`exchange.rs`). The other runs read the inputs once per partition (`cut.rs` chooses the partitions):
 //!
 //! ```text
-//! build side    rows by the hash of their key, counted ── ranges of hashes with rows that fit
+//! for each partition:   build side    the rows within ── table ──┐
+//!                       rows          those within ── probe it ──┴── the sink, which is carried from partition to partition
 //!
-//! for each range:   build side    the rows within ── table ──┐
-//!                   rows          those within ── probe it ──┴── the sink, which is carried from partition to partition
+//!                       rows          those within ── groups ── rows of another pipeline ── its sink, which is carried
+//!                                                        └── or returned
 //! ```
 //!
 //! Rows of equal keys are in one partition, so every kind of join is correct: a row without a match in its
-//! partition has no match at all. Both sides are read once per partition, from their location: columns stream
-//! from host memory, and results of other pipelines on the device are working regions, which move to the host
-//! and back. So does the sink between two partitions, while the next build side is computed. The key tables
-//! of all partitions have one size, so all partitions use one kernel. Rows that are returned need no sink
-//! that is carried over: they are returned partition by partition.
+//! partition has no match at all. So is every aggregate: a group is in one partition. Inputs are read once per
+//! partition, from their location: columns stream from host memory, and results of other pipelines on the
+//! device are working regions, which move to the host and back. So does the sink between two partitions, while
+//! the next build side is computed. The key tables of all partitions have one size, so all partitions use one
+//! kernel. Rows that are returned need no sink that is carried over: they are returned partition by partition.
 //!
-//! If a pipeline has two such joins, each partition of the larger build side is combined with each partition
-//! of the other one, which is computed again each time.
+//! If a pipeline has two such joins with different keys, each partition of the larger build side is combined
+//! with each partition of the other one, which is computed again each time.
 //!
 //! If the rows of a single key exceed the memory of a partition, the run fails for lack of memory and the
 //! subtree runs on the CPU.
@@ -42,7 +44,7 @@ use galatea_store::TableView;
 use std::time::Instant;
 
 policy! {
-    /// Joins that run one partition at a time.
+    /// State that is computed one partition at a time.
     pub(super) struct PartPolicy {
         /// Divisor of device memory: the build side and the probe side of a partition may each use the
         /// quotient.
@@ -64,7 +66,7 @@ policy! {
 
 pub(super) const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
-/// Parameters of a run with partitioned joins.
+/// Parameters of a run with partitioned state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
     /// The memory that the build side of a partition may use.
@@ -88,7 +90,7 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline with partitioned joins.
+    /// Runs a pipeline with partitioned state.
     pub(super) async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,

@@ -123,15 +123,11 @@ impl Pipeline {
         matches!(order, Some(RowOrder::All(_)))
     }
 
-    /// The key of its groups as one expression; `None` if it has no groups, or if a key is a computed string,
-    /// which has no hash.
+    /// The key of its groups as one expression; `None` if it has no groups, or a single one.
     pub(crate) fn group_key(&self) -> Option<Expr> {
-        let SinkPlan::Aggregate { keys, .. } = &self.plan.sink else {
-            return None;
-        };
-        match keys.iter().any(Expr::is_made) {
-            true => None,
-            false => Expr::tuple(keys.clone()),
+        match &self.plan.sink {
+            SinkPlan::Aggregate { keys, .. } => Expr::tuple(keys.clone()),
+            _ => None,
         }
     }
 

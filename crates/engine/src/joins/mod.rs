@@ -31,7 +31,8 @@
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
 //! | the choice of the algorithm: in memory or out of core | `choose`, in this module |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
-//! | selection of the out-of-core joins of a pipeline, and its restriction to one partition | `joins/out_of_core.rs` |
+//! | selection of the out-of-core joins and groups of a pipeline, and its restriction to one partition | `joins/out_of_core.rs` |
+//! | partitions of an out-of-core join: ranges of the key, or of its hash | `execution/cut.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
 //! | runs of each algorithm, and the algorithm after a failed run | `execution/join_run.rs` |
@@ -65,7 +66,7 @@ pub enum JoinAlgorithm {
     /// its matches, and the matches are numbered: they are the rows of the next pipeline.
     Multimap,
     /// `out of core`: a device lookup or a multimap, one partition of the keys at a time. A partition is a
-    /// range of a hash of the key, and its build side fits device memory.
+    /// range of the key if a side is in its order, else of a hash of the key. Its build side fits device memory.
     OutOfCore,
 }
 

@@ -1,5 +1,6 @@
-//! Selects the join of a pipeline that can run partition after partition, and restricts its pipelines to one
-//! partition: that of the build side, and those that probe it, keep the rows whose keys are in its buckets.
+//! Selects the state of a pipeline that can be computed partition after partition, and restricts its pipelines
+//! to one partition: the one that computes the state, and those that probe a build side, keep the rows whose
+//! keys are in its buckets.
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use arrow::datatypes::{DataType, Field, Schema};

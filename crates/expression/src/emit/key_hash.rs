@@ -22,7 +22,7 @@ impl Emitter<'_> {
         let mut nulls = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let value = self.string_operand(part)?;
-            let mut word = self.key_word(part, &value)?;
+            let mut word = self.key_word(&value)?;
             if let Some(null) = &value.null {
                 word = format!("({null} ? 0ull : {word})");
                 nulls.push(null.clone());
@@ -62,7 +62,7 @@ impl Emitter<'_> {
     }
 
     /// A 64-bit word that is the same for equal values.
-    fn key_word(&mut self, part: &Expr, value: &Value) -> Result<String, Reason> {
+    fn key_word(&mut self, value: &Value) -> Result<String, Reason> {
         let code = &value.code;
         Ok(match &value.kind {
             Kind::Bool => format!("u64({code})"),
@@ -83,17 +83,19 @@ impl Emitter<'_> {
                 // The code of NULL is undefined.
                 format!("({code} < args.literals[{codes}] ? u64({entry}) : 0ull)")
             }
-            Kind::Text | Kind::ComputedString | Kind::Place => {
-                return Err(Reason::Encoding {
-                    column: part.columns().into_iter().next().unwrap_or_default(),
-                    needed: "dictionary encoded",
+            Kind::Text | Kind::ComputedString => format!("u64(string_hash({code}))"),
+            Kind::Place => {
+                return Err(Reason::Type {
+                    data_type: value.data_type.clone(),
+                    place: "a hash of interned strings".into(),
                 });
             }
         })
     }
 }
 
-/// The FNV-1a hash of a string, reduced to 31 bits, which are enough.
+/// The FNV-1a hash of a string, reduced to 31 bits, which are enough. `string_hash` (`computed_string.cuh`) is
+/// its equivalent on the device.
 fn hash_of(bytes: &[u8]) -> i128 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -59,6 +59,21 @@ async fn groups_exceed_device_memory() {
     }
 }
 
+/// Keys that are strings without a dictionary.
+#[tokio::test]
+async fn string_groups_exceed_device_memory() {
+    let pair = pair("3 MiB");
+    pair.table("t", &[table(ROWS, true, |row| row * 7919 % 45_000)]);
+    for sql in [
+        "SELECT concat(name, '-', small) AS g, count(*), max(v) FROM t GROUP BY g",
+        "SELECT upper(name), paid, sum(weight) FROM t GROUP BY upper(name), paid",
+    ] {
+        pair.check(sql, true, "computed strings").await;
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains(" of the groups, one after another"), "{plan}");
+    }
+}
+
 /// All rows in one group, one group per row, NULL keys only, and no rows.
 #[tokio::test]
 async fn degenerate_groups() {

@@ -30,6 +30,14 @@ template <class T> GALATEA_INLINE u64 string_prefix(const T& text) {
     return prefix;
 }
 
+// The same as the hash of a string in memory.
+template <class T> GALATEA_NOINLINE u32 string_hash(const T& text) {
+    WalkOver<T> walk(text);
+    u64 hash = 0xcbf29ce484222325ull;
+    for (u64 left = string_length(text); left > 0; --left) hash = (hash ^ u64(walk.take())) * 0x100000001b3ull;
+    return u32(hash ^ hash >> 32) & 0x7fffffffu;
+}
+
 // Concatenation of two strings.
 template <class A, class B> struct Joined {
     A first;

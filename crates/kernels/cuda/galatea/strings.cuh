@@ -88,6 +88,14 @@ static GALATEA_INLINE u64 string_prefix(Text text) {
     return prefix;
 }
 
+// The FNV-1a hash of the bytes, reduced to 31 bits. Host twin: `hash_of` in crates/expression/src/emit/key_hash.rs.
+static GALATEA_NOINLINE u32 string_hash(Text text) {
+    StringBytes bytes(text);
+    u64 hash = 0xcbf29ce484222325ull;
+    for (u32 i = 0; i < text.length; ++i) hash = (hash ^ u64(bytes.take())) * 0x100000001b3ull;
+    return u32(hash ^ hash >> 32) & 0x7fffffffu;
+}
+
 static GALATEA_INLINE bool string_starts_with(Text text, Text prefix) {
     return prefix.length <= text.length && bytes_equal(text.data, prefix.data, prefix.length);
 }
