@@ -233,7 +233,7 @@ fn every_experiment_has_rows_and_findings() {
         let mut rows: Vec<Row> = Vec::new();
         let notes = run(&device, name, &Scale::small(), &mut |row| rows.push(row)).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
-        assert!(rows.len() > 4, "{name}");
+        assert!(rows.len() > 4, "{name}: {rows:?}");
         for row in &rows {
             assert_eq!((row.experiment, row.runs.len()), (name, 1));
             assert!(row.rate() > 0.0, "{}", row.csv());
