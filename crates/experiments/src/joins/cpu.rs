@@ -107,9 +107,9 @@ pub(super) fn probe<W: Word>(table: impl Entries, keys: &[W], payloads: &[W]) ->
 /// Removes all entries.
 pub(super) fn clear(table: &[AtomicU64]) {
     table.par_chunks(1 << 16).for_each(|words| {
-        words
-            .iter()
-            .for_each(|word| word.store(u64::MAX, Ordering::Relaxed))
+        for word in words {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
     });
 }
 

@@ -129,7 +129,7 @@ fn probe_side(rows: &Rows<'_>, lines: &mut Vec<String>) {
 fn predictions(figure: &str, rows: &Rows<'_>, lines: &mut Vec<String>) {
     let mut facts = Vec::new();
     let mut holds = true;
-    for row in rows.0.iter() {
+    for row in &rows.0 {
         let Some(predicted) = row.predicted else {
             continue;
         };
