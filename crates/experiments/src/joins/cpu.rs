@@ -14,9 +14,6 @@ use rayon::prelude::*;
 use super::gpu::{Phases, Run};
 use super::workload::{Answer, Word, Workload};
 
-/// Rows of a thread whose loads are in flight at once.
-const TOGETHER: usize = 16;
-
 /// Number of threads that the machine runs at once.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -42,23 +39,29 @@ pub(super) fn part(rows: usize, thread: usize, threads: usize) -> std::ops::Rang
 }
 
 /// The entries of a hash table with perfect hashing.
-pub(super) trait Entries: Sync {
-    /// A word of the table; all ones beyond its end.
-    fn word(&self, index: usize) -> u64;
+pub(super) trait Entries: Copy + Sync {
+    /// The words of the entry with this number, of `N` words; all ones beyond the end.
+    fn entry<const N: usize>(self, slot: usize) -> [u64; N];
 }
 
 impl Entries for &[AtomicU64] {
     #[inline]
-    fn word(&self, index: usize) -> u64 {
-        self.get(index)
-            .map_or(u64::MAX, |word| word.load(Ordering::Relaxed))
+    fn entry<const N: usize>(self, slot: usize) -> [u64; N] {
+        match self.as_chunks::<N>().0.get(slot) {
+            Some(words) => std::array::from_fn(|word| words[word].load(Ordering::Relaxed)),
+            None => [u64::MAX; N],
+        }
     }
 }
 
 impl Entries for &[u64] {
     #[inline]
-    fn word(&self, index: usize) -> u64 {
-        self.get(index).copied().unwrap_or(u64::MAX)
+    fn entry<const N: usize>(self, slot: usize) -> [u64; N] {
+        self.as_chunks::<N>()
+            .0
+            .get(slot)
+            .copied()
+            .unwrap_or([u64::MAX; N])
     }
 }
 
@@ -80,28 +83,30 @@ pub(super) fn build<W: Word>(table: &[AtomicU64], keys: &[W], payloads: &[W]) {
     }
 }
 
-/// Looks up rows, and sums the payloads of the matches.
+/// Looks up rows, and sums the payloads of the matches. Rows do not depend on each other, so the processor has
+/// the loads of several in flight.
 pub(super) fn probe<W: Word>(table: impl Entries, keys: &[W], payloads: &[W]) -> Answer {
-    let mut answer = Answer::default();
-    for (keys, payloads) in keys.chunks(TOGETHER).zip(payloads.chunks(TOGETHER)) {
-        let mut entries = [(u64::MAX, 0_u64); TOGETHER];
-        for (entry, key) in entries.iter_mut().zip(keys) {
-            let slot = key.wide() as usize;
-            *entry = if size_of::<W>() == 8 {
-                (table.word(2 * slot), table.word(2 * slot + 1))
-            } else {
-                let word = table.word(slot);
-                (word & u64::from(u32::MAX), word >> 32)
-            };
-        }
-        for ((entry, key), payload) in entries.iter().zip(keys).zip(payloads) {
-            if entry.0 == key.wide() {
-                answer.sum = answer.sum.wrapping_add(entry.1.wrapping_add(payload.wide()));
-                answer.matches += 1;
-            }
+    let (mut sum, mut matches) = (0_u64, 0_u64);
+    for (key, payload) in keys.iter().zip(payloads) {
+        let (found, stored) = entry::<W>(table, key.wide());
+        if found == key.wide() {
+            sum = sum.wrapping_add(stored.wrapping_add(payload.wide()));
+            matches += 1;
         }
     }
-    answer
+    Answer { sum, matches }
+}
+
+/// Key and payload in the slot of a key.
+#[inline]
+fn entry<W: Word>(table: impl Entries, key: u64) -> (u64, u64) {
+    if size_of::<W>() == 8 {
+        let [found, payload] = table.entry::<2>(key as usize);
+        (found, payload)
+    } else {
+        let [word] = table.entry::<1>(key as usize);
+        (word & u64::from(u32::MAX), word >> 32)
+    }
 }
 
 /// Removes all entries.

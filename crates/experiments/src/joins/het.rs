@@ -173,7 +173,7 @@ impl Cooperation {
         join: &GpuJoin,
         workload: &Workload,
         table: &JoinTable,
-        entries: impl Entries + Copy,
+        entries: impl Entries,
     ) -> Result<(f64, Answer, f64)> {
         self.reset()?;
         let (seconds, on_cpu, share) = self.both(
