@@ -348,8 +348,9 @@ fn tuples(rows: &Rows<'_>, lines: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::gpu::Phases;
+    use super::super::model::Predicted;
     use super::*;
-    use crate::joins::{Phases, Predicted};
 
     fn row(experiment: &'static str, algorithm: &str, table: &str, value: f64, rate: f64) -> Row {
         Row {

@@ -22,6 +22,7 @@
 //! | `gpu` | the join on the device |
 //! | `cpu`, `radix` | the same join on the CPU, and the radix join |
 //! | `het` | joins on both processors |
+//! | `lab`, `row` | the scale, the measurement of a point, and its row |
 //! | `model` | predictions of the rate with a table in both memories |
 //!
 //! The thesis' largest relations need more host memory than most machines have, and minutes. Relations are
@@ -36,6 +37,7 @@ mod experiments;
 mod findings;
 mod gpu;
 mod het;
+mod lab;
 mod model;
 mod permutation;
 mod radix;
@@ -44,10 +46,11 @@ mod table;
 mod workload;
 
 pub use cpu::no_partitioning;
-pub use experiments::{EXPERIMENTS, Scale, figure_of, run};
+pub use experiments::{EXPERIMENTS, run};
 pub use findings::findings;
 pub use gpu::{GpuJoin, OnDevice, Phases, Run};
 pub use het::{Cooperation, Morsels};
+pub use lab::{Scale, figure_of};
 pub use model::Predicted;
 pub use radix::{RadixJoin, radix_bits};
 pub use row::Row;

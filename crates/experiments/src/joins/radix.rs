@@ -14,7 +14,7 @@ use galatea_device::{HostMemory, LINE_WORDS, Result, write_lines};
 
 use super::cpu::{on_all_threads, part, threads};
 use super::gpu::{Phases, Run};
-use super::workload::{Answer, Word, Workload};
+use super::workload::{Answer, Shape, Word, Workload};
 
 /// Bytes of the array of a partition, at most, unless there are too many partitions: a part of a core's cache.
 const ARRAY_BYTES: u64 = 256 << 10;
@@ -48,7 +48,7 @@ impl RadixJoin {
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::HostMemory`] if the host has too little.
-    pub fn new(shape: &super::Shape) -> Result<Self> {
+    pub fn new(shape: &Shape) -> Result<Self> {
         let (bits, threads) = (radix_bits(shape.domain), threads());
         let memory = |rows: u64| {
             let words = (rows * shape.tuple_bytes()).div_ceil(8) + (threads as u64) * Self::slack(bits);

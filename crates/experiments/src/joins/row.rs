@@ -46,7 +46,7 @@ pub struct Row {
 
 impl Row {
     /// Names of the fields of [`Row::csv`].
-    pub const HEADER: &'static str = "experiment,figure,algorithm,table,workload,parameter,value,tuples,g_tuples_s,least,greatest,spread,bound,bound_by,share_of_bound,build_s,copy_s,probe_s,device_share,table_share,predicted_mean,predicted_series,predicted_overlap,runs,seconds";
+    pub const HEADER: &'static str = "experiment,figure,algorithm,table,workload,parameter,value,tuples,g_tuples_s,least,greatest,spread,bound,bound_by,share_of_bound,build_s,copy_s,probe_s,device_share,table_share,predicted_mean,predicted_series,predicted_overlap,seconds,runs";
 
     /// Adds a run.
     pub(super) fn add(&mut self, run: &Run) {
@@ -112,8 +112,8 @@ impl Row {
             predicted(|predicted| predicted.mean),
             predicted(|predicted| predicted.series),
             predicted(|predicted| predicted.overlap),
-            self.runs.len().to_string(),
             seconds.join(" "),
+            self.runs.len().to_string(),
         ];
         fields.join(",")
     }
