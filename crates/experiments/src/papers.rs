@@ -56,8 +56,8 @@ const fn figure(
     }
 }
 
-/// Figures of C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022). A figure may have
-/// several experiments.
+/// Figures of C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022). A figure may
+/// have several experiments.
 pub const THESIS: &[Figure] = &[
     figure("3.1", "bandwidth of the link", Module::Transfer, "rates"),
     figure("3.2", "reads by CPU and kernels", Module::Transfer, "cpu"),
@@ -132,8 +132,8 @@ impl Figure {
         }
     }
 
-    /// Runs the experiment. `row` is called with each row once it is measured. Returns the findings, and notes
-    /// on points that were not measured.
+    /// Runs the experiment. `row` is called with each row once it is measured. Returns the findings, and
+    /// notes on points that were not measured.
     ///
     /// # Errors
     /// An error of the device.

@@ -1,5 +1,5 @@
-//! The no-partitioning join with perfect hashing on the CPU (the thesis' NOPA), and the entries of tables that
-//! both processors use.
+//! The no-partitioning join with perfect hashing on the CPU (the thesis' NOPA), and the entries of tables
+//! that both processors use.
 //!
 //! An entry is laid out as kernels store it: a key and a payload. Each slot is written by one row, so the
 //! build needs no atomic operation beyond stores of whole words.
@@ -83,8 +83,8 @@ pub(super) fn build<W: Word>(table: &[AtomicU64], keys: &[W], payloads: &[W]) {
     }
 }
 
-/// Looks up rows, and sums the payloads of the matches. Rows do not depend on each other, so the processor has
-/// the loads of several in flight.
+/// Looks up rows, and sums the payloads of the matches. Rows do not depend on each other, so the processor
+/// has the loads of several in flight.
 pub(super) fn probe<W: Word>(table: impl Entries, keys: &[W], payloads: &[W]) -> Answer {
     let (mut sum, mut matches) = (0_u64, 0_u64);
     for (key, payload) in keys.iter().zip(payloads) {

@@ -16,7 +16,8 @@ use super::cpu::{on_all_threads, part, threads};
 use super::gpu::{Phases, Run};
 use super::workload::{Answer, Shape, Word, Workload};
 
-/// Bytes of the array of a partition, at most, unless there are too many partitions: a part of a core's cache.
+/// Bytes of the array of a partition, at most, unless there are too many partitions: a part of a core's
+/// cache.
 const ARRAY_BYTES: u64 = 256 << 10;
 /// Binary logarithm of the number of partitions, at least and at most. 2^13 lines fit the level-2 cache.
 const BITS: (u32, u32) = (4, 13);
@@ -117,8 +118,8 @@ impl RadixJoin {
     }
 }
 
-/// Marks keys of the domain that R does not have. Payloads of 4 bytes are smaller, and one of 8 bytes has this
-/// value with probability 2^-64.
+/// Marks keys of the domain that R does not have. Payloads of 4 bytes are smaller, and one of 8 bytes has
+/// this value with probability 2^-64.
 const ABSENT: u64 = u64::MAX;
 
 impl Chunk<'_> {

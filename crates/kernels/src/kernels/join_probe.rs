@@ -33,8 +33,8 @@ resident_kernel! {
 }
 
 impl JoinProbe {
-    /// Queues the lookup of rows. `sum` has two values: the wrapping sum of the payloads of both sides of each
-    /// match is added to the first, and the number of matches to the second.
+    /// Queues the lookup of rows. `sum` has two values: the wrapping sum of the payloads of both sides of
+    /// each match is added to the first, and the number of matches to the second.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for a table as in [`super::JoinBuild::launch`], or for another
