@@ -142,19 +142,12 @@ impl Device {
             };
             memory.add(table, address, first * PAGE, count * PAGE, location)?;
         }
-        let access = CUmemAccessDesc {
-            location: device_location(context),
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        // SAFETY: the whole range is mapped, and one descriptor is passed.
-        let code = unsafe { (table.cuMemSetAccess)(address, size(reserved), &raw const access, 1) };
-        context.check("cuMemSetAccess", code)?;
         Ok(memory)
     }
 }
 
 impl HybridMemory {
-    /// Allocates and maps a part.
+    /// Allocates and maps a part, for accesses of the device.
     fn add(
         &mut self,
         table: &'static Mapping,
@@ -184,7 +177,14 @@ impl HybridMemory {
         if let Pages::Mapped { parts, .. } = &mut self.pages {
             parts.push((offset, bytes));
         }
-        self.context.check("cuMemRelease", released)
+        self.context.check("cuMemRelease", released)?;
+        let access = CUmemAccessDesc {
+            location: device_location(&self.context),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the part is one whole mapping, and one descriptor is passed.
+        let code = unsafe { (table.cuMemSetAccess)(base + offset, size(bytes), &raw const access, 1) };
+        self.context.check("cuMemSetAccess", code)
     }
 
     /// Address for kernels of the device, a multiple of 256.

@@ -117,8 +117,10 @@ impl Cooperation {
                 }
                 answer
             };
-            let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(worker)).collect();
-            // This thread drives the device: it waits for a queue's last morsel before it adds another.
+            // This thread needs a core to drive the device: it waits for the last morsel of a queue before it
+            // adds another.
+            let count = (threads() - 1).max(1);
+            let workers: Vec<_> = (0..count).map(|_| scope.spawn(worker)).collect();
             let mut drive = || {
                 let mut taken = 0;
                 for turn in 0.. {

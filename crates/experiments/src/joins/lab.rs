@@ -36,7 +36,7 @@ pub fn figure_of(experiment: &str) -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Scale {
     /// Divisor of the thesis' numbers of rows and of `budget`, a power of two. Some experiments have more
-    /// points than fit the time, and use half or a quarter of the rows.
+    /// points than fit the time, and use a half to an eighth of the rows.
     pub shrink: u64,
     /// Bytes of device memory that hash tables of `build_side` and `tuples` may use; the thesis' device has
     /// 15 GiB. It is divided like the rows.
@@ -94,6 +94,8 @@ pub(super) struct Lab<'a> {
     /// Bytes per second that kernels read over the link, and the CPU reads from its memory.
     link: f64,
     cpu: f64,
+    /// Random accesses of 16 bytes per second over the link.
+    random: f64,
     /// Number of the next run, over all measurements: selects its inputs.
     next: usize,
     begun: Instant,
@@ -113,6 +115,9 @@ impl<'a> Lab<'a> {
         let link = InPlace::new(device, Method::ZeroCopy, scale.rate_bytes)?
             .rate(Access::Read, (512, 0, false), 3)?
             .values;
+        let random = InPlace::new(device, Method::ZeroCopy, scale.rate_bytes / 4)?
+            .rate(Access::Read, (16, 0, true), 3)?
+            .values;
         let cpu = cpu_reads(scale.rate_bytes, false, 3)?.values;
         Ok(Self {
             device,
@@ -121,6 +126,7 @@ impl<'a> Lab<'a> {
             join: GpuJoin::new(device)?,
             link: runs::median(&link),
             cpu: runs::median(&cpu),
+            random: runs::median(&random) / 16.0,
             next: 1,
             begun,
             notes: Vec::new(),
@@ -241,6 +247,14 @@ impl Lab<'_> {
         let mut row = self.row(workload, &format!("GPU {}", table.hashing.name()), parameter);
         row.table = placement.to_string();
         row.table_share = memory.device_share(table.bytes());
+        // Accesses to the host's part of the table.
+        let random = self.random / (1.0 - row.table_share) / 1e9;
+        if row.bound.is_some_and(|bound| random < bound.rate) {
+            row.bound = Some(Bound {
+                by: "random accesses over the link",
+                rate: random,
+            });
+        }
         row.predicted = ends.map(|(device, host)| Predicted::new(row.table_share, device, host));
         self.measure(workload, row, |join, workload| {
             Ok(join.run_in_place(workload, &table)?)
@@ -248,13 +262,23 @@ impl Lab<'_> {
     }
 
     pub(super) fn memory(&mut self, bytes: u64, placement: Placement) -> Result<Option<TableMemory>> {
-        let memory = TableMemory::new(self.device, self.join.stream(), bytes, placement)?;
-        if memory.is_none() {
-            self.note(format!(
-                "no table {placement}: the driver does not map pages of the host"
-            ));
+        match (
+            TableMemory::new(self.device, self.join.stream(), bytes, placement),
+            placement,
+        ) {
+            (Ok(None), _) => {
+                self.note(format!(
+                    "no table {placement}: the driver does not map pages of the host"
+                ));
+                Ok(None)
+            }
+            // A driver may refuse pages of the host, or a large number of them. Other tables are measured.
+            (Err(error), Placement::Hybrid(..)) if self.device.alive().is_ok() => {
+                self.note(format!("no table {placement} of {bytes} bytes: {error}"));
+                Ok(None)
+            }
+            (memory, _) => Ok(memory?),
         }
-        Ok(memory)
     }
 
     /// The join on the CPU, with a table in shared memory.
