@@ -5,12 +5,14 @@
 //!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [EXPERIMENT...]
 //! ```
 //!
-//! It first runs all experiments on small relations, which checks the answer of every algorithm. Rows go to
-//! the output and, with `--out`, to one file per experiment; findings follow.
+//! It first runs all experiments on small relations, which checks the answer of every algorithm. Experiments
+//! whose check fails are not measured. Rows go to the output and, with `--out`, to one file per experiment;
+//! findings follow.
 
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -42,12 +44,14 @@ fn main() -> ExitCode {
         println!("no experiment {unknown}: there are {}", EXPERIMENTS.join(", "));
         return ExitCode::FAILURE;
     }
-    let device = if emulated {
-        Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-    } else {
-        Device::gpu(0, DeviceOptions::default())
+    let open = || {
+        if emulated {
+            Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
+        } else {
+            Device::gpu(0, DeviceOptions::default())
+        }
     };
-    let device = match device {
+    let mut device = match open() {
         Ok(device) => device,
         Err(error) => return failed("opening the device", &error),
     };
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         scale.shrink,
         scale.runs
     );
+    let mut wrong = Vec::new();
     if check || emulated {
         // On a GPU, enough rows for several blocks, pieces of generation and morsels.
         let small = Scale {
@@ -70,28 +75,42 @@ fn main() -> ExitCode {
         let begun = Instant::now();
         for name in EXPERIMENTS {
             let mut rows = 0;
-            match run(&device, name, &small, &mut |_| rows += 1) {
-                Ok(notes) => notes.iter().for_each(|note| println!("check: {note}")),
-                Err(error) => return failed(name, &error),
+            match attempt(&device, name, &small, &mut |_| rows += 1) {
+                Ok(notes) => {
+                    notes.iter().for_each(|note| println!("check: {note}"));
+                    println!(
+                        "check: {name}: {rows} right answers, {:.1} s",
+                        begun.elapsed().as_secs_f64()
+                    );
+                }
+                Err(reason) => {
+                    println!("check: {name} failed after {rows} right answers: {reason}");
+                    wrong.push(name);
+                }
             }
-            println!(
-                "check: {name}: {rows} right answers, {:.1} s",
-                begun.elapsed().as_secs_f64()
-            );
+            if device.alive().is_err() {
+                // A new context replaces the lost one.
+                device = match open() {
+                    Ok(device) => device,
+                    Err(error) => return failed("opening the device again", &error),
+                };
+            }
         }
     }
-    if emulated {
-        return ExitCode::SUCCESS;
-    }
-    for name in EXPERIMENTS {
-        if !chosen.is_empty() && !chosen.iter().any(|chosen| chosen == name) {
+    let measured = EXPERIMENTS.into_iter().filter(|name| {
+        let all = chosen.is_empty();
+        !emulated && (all || chosen.iter().any(|chosen| chosen == name))
+    });
+    for name in measured {
+        if wrong.contains(&name) {
+            println!("{name} is not measured: its check failed");
             continue;
         }
         let begun = Instant::now();
         let mut rows = Vec::new();
         let mut text = format!("{}\n", Row::HEADER);
         println!("{}", Row::HEADER);
-        let outcome = run(&device, name, &scale, &mut |row: Row| {
+        let outcome = attempt(&device, name, &scale, &mut |row: Row| {
             println!("{}", row.csv());
             let _ = writeln!(text, "{}", row.csv());
             rows.push(row);
@@ -99,11 +118,9 @@ fn main() -> ExitCode {
         let mut lines = findings(&rows);
         match outcome {
             Ok(notes) => lines.extend(notes),
-            Err(error) => {
-                lines.push(format!("{name} failed: {error}"));
-                if device.alive().is_err() {
-                    return failed(name, &error);
-                }
+            Err(reason) => {
+                lines.push(format!("{name} failed: {reason}"));
+                wrong.push(name);
             }
         }
         lines.iter().for_each(|line| println!("{line}"));
@@ -116,8 +133,32 @@ fn main() -> ExitCode {
                 return failed(out, &error);
             }
         }
+        if device.alive().is_err() {
+            device = match open() {
+                Ok(device) => device,
+                Err(error) => return failed("opening the device again", &error),
+            };
+        }
     }
-    ExitCode::SUCCESS
+    match wrong.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs an experiment. The error is that of the device, or the message of a wrong answer.
+fn attempt(
+    device: &Device,
+    name: &str,
+    scale: &Scale,
+    out: &mut dyn FnMut(Row),
+) -> Result<Vec<String>, String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(device, name, scale, out)));
+    match ran {
+        Ok(Ok(notes)) => Ok(notes),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("a wrong answer, see above".to_owned()),
+    }
 }
 
 fn failed(what: &str, error: &dyn std::error::Error) -> ExitCode {

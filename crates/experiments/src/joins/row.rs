@@ -79,7 +79,7 @@ impl Row {
         let bound = self.bound.map_or(f64::NAN, |bound| bound.rate);
         let by = self.bound.map_or("", |bound| bound.by);
         let number = |value: f64| match value.is_finite() {
-            true => format!("{value:.4}"),
+            true => format!("{value:.6}"),
             false => String::new(),
         };
         let predicted = |of: fn(&Predicted) -> f64| number(self.predicted.as_ref().map_or(f64::NAN, of));

@@ -2,15 +2,21 @@
 
 use std::collections::HashMap;
 
-use galatea_device::{Device, InOut, bytemuck, testing};
+use galatea_device::{Device, DeviceOptions, EmulatorOptions, InOut, bytemuck, testing};
 use galatea_kernels::{JoinBuild, JoinClear, JoinHashing, JoinProbe, JoinRows, JoinTable};
 
 use crate::emulated;
 
+/// Emulated devices, one of which reports races, and a GPU if available.
 fn devices() -> Vec<Device> {
-    let mut devices: Vec<Device> = [3, 8].map(emulated).into();
-    devices.extend(testing::gpu());
-    devices
+    let races = EmulatorOptions {
+        seed: 8,
+        races: true,
+        ..EmulatorOptions::default()
+    };
+    let races =
+        Device::emulated(races, DeviceOptions::default()).expect("the emulated device is always there");
+    [emulated(3), races].into_iter().chain(testing::gpu()).collect()
 }
 
 /// A column of words of 8 or 4 bytes.
