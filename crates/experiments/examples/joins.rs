@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! joins [--emulated] [--runs N] [--shrink N] [--budget-gib N] [--seconds N] [--seed N] [--out DIR]
-//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [EXPERIMENT...]
+//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--check-shrink N] [EXPERIMENT...]
 //! ```
 //!
 //! It first runs all experiments on small relations, which checks the answer of every algorithm. Experiments
@@ -22,6 +22,7 @@ use galatea_experiments::joins::{EXPERIMENTS, Row, Scale, findings, run};
 fn main() -> ExitCode {
     let mut scale = Scale::default();
     let (mut emulated, mut check, mut out, mut chosen) = (false, true, None, Vec::new());
+    let mut check_shrink = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut text = || arguments.next().unwrap_or_default();
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             "--runs" => scale.runs = number(text()) as usize,
             "--shrink" => scale.shrink = number(text()).max(1),
             "--budget-gib" => scale.budget = number(text()) << 30,
+            "--check-shrink" => check_shrink = Some(number(text()).max(1)),
             "--seconds" => scale.seconds = number(text()) as f64,
             "--seed" => scale.seed = number(text()),
             "--cpu-morsel-mib" => scale.morsels.cpu = number(text()) << 20,
@@ -69,7 +71,7 @@ fn main() -> ExitCode {
     if check || emulated {
         // On a GPU, enough rows for several blocks, pieces of generation and morsels.
         let small = Scale {
-            shrink: if emulated { 1 << 18 } else { 1 << 12 },
+            shrink: check_shrink.unwrap_or(if emulated { 1 << 18 } else { 1 << 12 }),
             ..Scale::small()
         };
         let begun = Instant::now();

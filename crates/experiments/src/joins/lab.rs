@@ -45,7 +45,8 @@ pub struct Scale {
     pub runs: usize,
     /// Sizes of morsels of `cooperation`.
     pub morsels: Morsels,
-    /// Bytes by which the rates of the link and of the CPU's memory are measured, a multiple of 4 KiB.
+    /// Bytes by which the rates of the link are measured, a multiple of 4 KiB. That of the CPU's memory is
+    /// measured by four times as much, which its caches do not hold.
     pub rate_bytes: usize,
     /// Seconds after which an experiment measures no further points.
     pub seconds: f64,
@@ -60,7 +61,7 @@ impl Default for Scale {
             budget: 15 << 30,
             runs: 3,
             morsels: Morsels::default(),
-            rate_bytes: 1 << 30,
+            rate_bytes: 256 << 20,
             seconds: 25.0,
             seed: 1,
         }
@@ -115,10 +116,10 @@ impl<'a> Lab<'a> {
         let link = InPlace::new(device, Method::ZeroCopy, scale.rate_bytes)?
             .rate(Access::Read, (512, 0, false), 3)?
             .values;
-        let random = InPlace::new(device, Method::ZeroCopy, scale.rate_bytes / 4)?
+        let random = InPlace::new(device, Method::ZeroCopy, scale.rate_bytes)?
             .rate(Access::Read, (16, 0, true), 3)?
             .values;
-        let cpu = cpu_reads(scale.rate_bytes, false, 3)?.values;
+        let cpu = cpu_reads(4 * scale.rate_bytes, false, 3)?.values;
         Ok(Self {
             device,
             scale,

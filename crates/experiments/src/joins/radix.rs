@@ -50,7 +50,15 @@ impl RadixJoin {
     /// # Errors
     /// [`galatea_device::DeviceError::HostMemory`] if the host has too little.
     pub fn new(shape: &Shape) -> Result<Self> {
-        let (bits, threads) = (radix_bits(shape.domain), threads());
+        Self::with_bits(shape, radix_bits(shape.domain))
+    }
+
+    /// The same as [`Self::new`], with `2^bits` partitions.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn with_bits(shape: &Shape, bits: u32) -> Result<Self> {
+        let threads = threads();
         let memory = |rows: u64| {
             let words = (rows * shape.tuple_bytes()).div_ceil(8) + (threads as u64) * Self::slack(bits);
             HostMemory::new(usize::try_from(8 * words).unwrap_or(usize::MAX))

@@ -139,7 +139,14 @@ fn cpu_joins_return_the_answer() {
             assert_eq!(radix.run(&workload).answer, workload.answer(), "radix, {shape:?}");
         }
     }
-    // As many partitions as there can be, and several tuples in each.
+    // One partition, and more partitions than rows.
+    for shape in shapes() {
+        let workload = Workload::new(&device, shape, 10).unwrap();
+        for bits in [0, 1, 7, 13] {
+            let found = RadixJoin::with_bits(&shape, bits).unwrap().run(&workload);
+            assert_eq!(found.answer, workload.answer(), "2^{bits} partitions, {shape:?}");
+        }
+    }
     let shape = Shape::uniform("test", 8, 400_000_000, 1);
     assert_eq!(galatea_experiments::joins::radix_bits(shape.domain), 13);
     assert_eq!(galatea_experiments::joins::radix_bits(1), 4);
