@@ -3,13 +3,14 @@
 //! [`HostMemory`] is read-only for Rust once a device may copy it. Memory through which a kernel and the host
 //! communicate while the kernel runs needs the opposite. Both write, each in the places that a protocol
 //! assigns to it, and the words that hand a place over are read while the other side writes them. This type
-//! owns such memory, pinned and mapped for one device. It returns addresses, never references, since only the
-//! protocol determines which side may access which place.
+//! owns such memory, pinned and mapped for one device. It returns addresses and atomic words, never
+//! references to plain data, since only the protocol determines which side may access which place.
 //!
 //! The protocol is defined by the crate that has both of its sides, device code and host code:
 //! `galatea_kernels::flow`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::device::Device;
 use crate::errors::{DeviceError, Result};
@@ -62,6 +63,15 @@ impl SharedMemory {
     #[must_use]
     pub fn pointer(&self) -> *mut u8 {
         self.memory.address()
+    }
+
+    /// Its words, for the host. Kernels may read and write other words at the same time; a protocol
+    /// determines which side writes which word, and when the other one reads it.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the memory is mapped, page-aligned, initialised and at least this long; every access
+        // through the slice is atomic, and the slice does not outlive the memory.
+        unsafe { std::slice::from_raw_parts(self.pointer().cast::<AtomicU64>(), self.len() / 8) }
     }
 
     /// Its first byte, for kernels of its device.

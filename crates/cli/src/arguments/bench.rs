@@ -91,6 +91,8 @@ pub(crate) enum PartBench {
     Flow(LinkArguments),
     /// Measure the methods of transfer between host and device.
     Transfer(LinkArguments),
+    /// Reproduce figures of a paper: each runs the experiments that are registered for it.
+    Papers(PapersArguments),
     /// Measure many clients on one device: throughput and latency, pairs of queries, a small query beside a
     /// large one.
     Concurrency(ConcurrencyArguments),
@@ -323,6 +325,42 @@ pub(crate) struct LinkArguments {
     pub(crate) commit: Option<String>,
 }
 
+/// A paper whose figures are reproduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// C. Lutz, Scalable Data Management using GPUs with Fast Interconnects (2022).
+    Thesis,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PapersArguments {
+    /// The paper.
+    #[arg(long, value_enum, default_value_t = Paper::Thesis)]
+    pub(crate) paper: Paper,
+    /// Only these figures, separated by commas, such as 3.16,3.20; by default all.
+    #[arg(long, value_delimiter = ',', value_name = "FIGURES")]
+    pub(crate) figure: Vec<String>,
+    /// Number of measured runs of each point.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// For joins: divisor of the paper's numbers of rows, a power of two; 4 by default, for a machine with
+    /// 128 GiB.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) shrink: Option<u64>,
+    /// For joins: seconds after which an experiment measures no further points; 25 by default.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Write rows into this directory, one file per experiment.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Commit to record, for use outside of a git checkout.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ConflictsArguments {
     /// Only these experiments, separated by commas: table-1, figure-3 to figure-10, alternatives, machine.
@@ -415,6 +453,19 @@ mod tests {
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
+    }
+
+    #[test]
+    fn papers_take_figures() {
+        let parsed = Arguments::parse_from(["galatea", "bench", "papers", "--figure", "3.16,4.1"]);
+        let Some(Command::Bench(bench)) = parsed.command else {
+            panic!("a command")
+        };
+        let Some(PartBench::Papers(papers)) = bench.part else {
+            panic!("a part")
+        };
+        assert_eq!((papers.paper, papers.runs), (Paper::Thesis, 3));
+        assert_eq!(papers.figure, ["3.16", "4.1"]);
     }
 
     #[test]

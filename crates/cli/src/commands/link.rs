@@ -33,7 +33,7 @@ fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>,
 }
 
 /// The output files of experiments.
-struct Files<'a> {
+pub(super) struct Files<'a> {
     /// The directory of the kept rows.
     out: Option<&'a Path>,
     /// Names and values of the last columns of each row.
@@ -42,15 +42,20 @@ struct Files<'a> {
 
 impl<'a> Files<'a> {
     fn new(arguments: &'a LinkArguments, seed: u64) -> Self {
-        let machine = machine(arguments.emulated, arguments.commit.clone());
+        let machine = (arguments.emulated, arguments.commit.clone());
+        Self::of(arguments.out.as_deref(), machine, seed)
+    }
+
+    /// Files in a directory, if one is given, from the emulated device or a GPU, and from a commit.
+    pub(super) fn of(out: Option<&'a Path>, (emulated, commit): (bool, Option<String>), seed: u64) -> Self {
         Self {
-            out: arguments.out.as_deref(),
-            origin: origin(&machine, seed),
+            out,
+            origin: origin(&machine(emulated, commit), seed),
         }
     }
 
     /// Prints each row of an experiment after its measurement, and writes all rows to a file.
-    fn keep(
+    pub(super) fn keep(
         &self,
         name: &str,
         header: &str,

@@ -28,3 +28,26 @@ fn link_benchmark_rows_record_machine_and_commit() {
         }
     }
 }
+
+#[test]
+fn figures_of_a_paper_are_reproduced() {
+    let directory = samples();
+    let small = ["--runs", "1", "--emulated", "--commit", "abc", "--out", "rows"];
+    let figures = ["bench", "papers", "--paper", "thesis", "--figure", "3.17,3.20"];
+    let ran = galatea(directory.path(), &[&figures[..], &small].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for (name, rows) in [("figure-3.17-ratio", 5), ("figure-3.20-cooperation", 12)] {
+        let file = directory.path().join(format!("rows/{name}.csv"));
+        let text = fs::read_to_string(&file).expect("rows");
+        assert_eq!(text.lines().count(), 1 + rows, "{name}");
+    }
+    let ran = galatea(
+        directory.path(),
+        &["bench", "papers", "--figure", "9.9", "--emulated"],
+    );
+    assert!(
+        ran.code != 0 && ran.err.contains("no figure 9.9: there are 3.1, 3.2"),
+        "{}",
+        ran.err
+    );
+}

@@ -18,6 +18,7 @@ mod driver;
 mod emulator;
 mod library;
 mod managed;
+mod mapping;
 mod nvrtc;
 
 use std::ffi::c_void;
@@ -26,6 +27,7 @@ pub(crate) use batch::Batch;
 pub(crate) use driver::Driver;
 pub(crate) use emulator::{emulator_report, emulator_resolver};
 pub(crate) use managed::Managed;
+pub(crate) use mapping::Mapping;
 pub(crate) use nvrtc::{Bound, NvrtcTable};
 
 /// Looks up a function by name. Never returns null.

@@ -5,6 +5,7 @@ mod budget;
 mod cache;
 mod calibration;
 mod host;
+mod hybrid;
 mod launch;
 mod loss;
 mod machine;

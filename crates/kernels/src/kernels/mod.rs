@@ -18,6 +18,9 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod join_build;
+mod join_clear;
+mod join_probe;
 mod kmeans_fit;
 mod kmeans_masses;
 mod kmeans_pass;
@@ -68,6 +71,9 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use join_build::{JoinBuild, JoinBuildArguments, JoinHashing, JoinRows, JoinTable};
+pub use join_clear::{JoinClear, JoinClearArguments};
+pub use join_probe::{JoinProbe, JoinProbeArguments};
 pub use kmeans_fit::{FitMemory, KmeansFit, KmeansFitArguments};
 pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
@@ -127,6 +133,9 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    JoinBuild::ENTRY,
+    JoinClear::ENTRY,
+    JoinProbe::ENTRY,
     KmeansFit::ENTRY,
     KmeansMasses::ENTRY,
     KmeansPass::ENTRY,

@@ -6,6 +6,7 @@
 mod compiles;
 mod frames;
 mod heap;
+mod joins;
 mod kernels;
 mod links;
 mod packed;

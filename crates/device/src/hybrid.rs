@@ -1,0 +1,389 @@
+//! One range of addresses with pages in the memories of the device and of the host.
+//!
+//! A kernel accesses the range like an array; each page is where it was placed. It is used for a hash table
+//! that is larger than device memory. The driver maps separately allocated pages side by side
+//! (`cuMemAddressReserve`, `cuMemCreate`, `cuMemMap`). The emulated device has no such functions: there the
+//! range is ordinary device memory, and [`HybridMemory::is_mapped`] is false.
+//!
+//! Only pages in the device's memory are charged to its budget.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUresult,
+};
+
+use crate::buffer::DeviceBuffer;
+use crate::context::Context;
+use crate::device::Device;
+use crate::errors::Result;
+use crate::pins::host_memory_error;
+use crate::stream::Stream;
+use crate::sys::{Backend, Code, Mapping};
+
+/// Size of a page.
+const PAGE: u64 = 2 << 20;
+/// Number of pages of which the same share is on the device, if pages are interleaved.
+const STRIPE: u64 = 32;
+
+/// The order of pages in the two memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PageOrder {
+    /// First all pages of the device, then those of the host.
+    DeviceFirst,
+    /// Both in proportion in every 64 MiB.
+    Interleaved,
+}
+
+/// A range of addresses for kernels, with zero or more pages in each memory; freed when dropped, after the
+/// device's work is done. Its contents are unspecified at first.
+pub struct HybridMemory {
+    context: Arc<Context>,
+    bytes: u64,
+    device_bytes: u64,
+    pages: Pages,
+}
+
+enum Pages {
+    /// Mapped by the driver.
+    Mapped {
+        table: &'static Mapping,
+        address: CUdeviceptr,
+        /// Size of the reserved range.
+        reserved: u64,
+        /// Offset and size of each mapped part.
+        parts: Vec<(u64, u64)>,
+        charge: u64,
+    },
+    /// Ordinary device memory.
+    Plain(DeviceBuffer<u8>),
+}
+
+impl Device {
+    /// Maps `bytes` bytes, about `device_bytes` of them in the device's memory and the others in the host's,
+    /// in whole pages of 2 MiB. `None` if the device or its driver cannot map memory of the host.
+    ///
+    /// # Errors
+    /// [`crate::DeviceError::OutOfMemory`] beyond the budget; [`crate::DeviceError::HostMemory`] if the host has too little;
+    /// the device's.
+    pub fn hybrid(&self, bytes: u64, device_bytes: u64, order: PageOrder) -> Result<Option<HybridMemory>> {
+        let context = self.context();
+        let bytes = bytes.max(1);
+        if context.backend == Backend::Emulated {
+            let stream = self.stream()?;
+            let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let memory = self.alloc::<u8>(&stream, len)?.assume_written();
+            stream.synchronize()?;
+            return Ok(Some(HybridMemory {
+                context: Arc::clone(context),
+                bytes,
+                device_bytes: device_bytes.min(bytes),
+                pages: Pages::Plain(memory),
+            }));
+        }
+        if !context.info.virtual_memory {
+            return Ok(None);
+        }
+        let Some(table) = Mapping::get(context.backend) else {
+            return Ok(None);
+        };
+        context.bind()?;
+        let pages = bytes.div_ceil(PAGE);
+        let on_device = (device_bytes / PAGE).min(pages);
+        let Some(host) = host_location(context, table)? else {
+            return match on_device == pages {
+                true => self.map(table, None, pages, on_device, order, bytes).map(Some),
+                false => Ok(None),
+            };
+        };
+        self.map(table, Some(host), pages, on_device, order, bytes)
+            .map(Some)
+    }
+
+    fn map(
+        &self,
+        table: &'static Mapping,
+        host: Option<CUmemLocation>,
+        pages: u64,
+        on_device: u64,
+        order: PageOrder,
+        bytes: u64,
+    ) -> Result<HybridMemory> {
+        let context = self.context();
+        let charge = on_device * PAGE;
+        context.budget.charge(charge)?;
+        let mut address: CUdeviceptr = 0;
+        let reserved = pages * PAGE;
+        // SAFETY: the pointer is valid for a write; the driver chooses the address.
+        let code = unsafe { (table.cuMemAddressReserve)(&raw mut address, size(reserved), size(PAGE), 0, 0) };
+        if let Err(error) = context.check("cuMemAddressReserve", code) {
+            context.budget.release(charge);
+            return Err(error);
+        }
+        // From here on, dropping `parts` unmaps what was mapped and frees the range.
+        let mut memory = HybridMemory {
+            context: Arc::clone(context),
+            bytes,
+            device_bytes: (on_device * PAGE).min(bytes),
+            pages: Pages::Mapped {
+                table,
+                address,
+                reserved,
+                parts: Vec::new(),
+                charge,
+            },
+        };
+        for (first, count, of_device) in ranges(pages, on_device, order) {
+            let location = match (of_device, host) {
+                (false, Some(host)) => host,
+                _ => device_location(context),
+            };
+            memory.add(table, address, first * PAGE, count * PAGE, location)?;
+        }
+        Ok(memory)
+    }
+}
+
+impl HybridMemory {
+    /// Allocates and maps a part, for accesses of the device.
+    fn add(
+        &mut self,
+        table: &'static Mapping,
+        base: CUdeviceptr,
+        offset: u64,
+        bytes: u64,
+        location: CUmemLocation,
+    ) -> Result<()> {
+        let context = &self.context;
+        let mut handle = 0;
+        let what = allocation(location);
+        // SAFETY: the pointer is valid for a write and the properties are initialised.
+        let code = unsafe { (table.cuMemCreate)(&raw mut handle, size(bytes), &raw const what, 0) };
+        if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+            && location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE
+        {
+            let reason = "the driver cannot allocate pages of the host".to_owned();
+            return Err(host_memory_error(size(bytes), reason));
+        }
+        context.check("cuMemCreate", code)?;
+        // SAFETY: the part is inside the reserved range, where nothing is mapped yet, and as long as the
+        // allocation.
+        let mapped = unsafe { (table.cuMemMap)(base + offset, size(bytes), 0, handle, 0) };
+        // SAFETY: the handle was created above. The mapping, if any, keeps the memory.
+        let released = unsafe { (table.cuMemRelease)(handle) };
+        context.check("cuMemMap", mapped)?;
+        if let Pages::Mapped { parts, .. } = &mut self.pages {
+            parts.push((offset, bytes));
+        }
+        self.context.check("cuMemRelease", released)?;
+        let access = CUmemAccessDesc {
+            location: device_location(&self.context),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the part is one whole mapping, and one descriptor is passed.
+        let code = unsafe { (table.cuMemSetAccess)(base + offset, size(bytes), &raw const access, 1) };
+        self.context.check("cuMemSetAccess", code)
+    }
+
+    /// Address for kernels of the device, a multiple of 256.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        match &self.pages {
+            Pages::Mapped { address, .. } => *address,
+            Pages::Plain(memory) => memory.address(),
+        }
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it contains no bytes: always false.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Number of bytes in the device's memory.
+    #[must_use]
+    pub fn device_bytes(&self) -> u64 {
+        self.device_bytes
+    }
+
+    /// Whether pages are really in both memories. False on the emulated device.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.pages, Pages::Mapped { .. })
+    }
+
+    /// Orders later work of a stream after the allocation. Call it once for each stream that uses the memory.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn used_by(&self, stream: &Stream) -> Result<()> {
+        match &self.pages {
+            // Mapped before the call, and unmapped after all work of the device.
+            Pages::Mapped { .. } => Ok(()),
+            Pages::Plain(memory) => memory.used_by(stream),
+        }
+    }
+}
+
+impl Drop for HybridMemory {
+    fn drop(&mut self) {
+        let Pages::Mapped {
+            table,
+            address,
+            reserved,
+            parts,
+            charge,
+        } = &self.pages
+        else {
+            return;
+        };
+        if self.context.synchronize().is_ok() {
+            for (offset, bytes) in parts {
+                // SAFETY: mapped once, unmapped once, and unused.
+                let _ = unsafe { (table.cuMemUnmap)(*address + *offset, size(*bytes)) };
+            }
+            // SAFETY: reserved once, freed once; nothing is mapped in it.
+            let _ = unsafe { (table.cuMemAddressFree)(*address, size(*reserved)) };
+        }
+        self.context.budget.release(*charge);
+    }
+}
+
+impl std::fmt::Debug for HybridMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "HybridMemory[{} of {}]@{:#x}",
+            self.device_bytes,
+            self.bytes,
+            self.address()
+        )
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn device_location(context: &Context) -> CUmemLocation {
+    CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: i32::try_from(context.info.ordinal).unwrap_or(0),
+    }
+}
+
+fn allocation(location: CUmemLocation) -> CUmemAllocationProp {
+    CUmemAllocationProp {
+        type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location,
+        win32HandleMetaData: std::ptr::null_mut(),
+        allocFlags: CUmemAllocationProp_st__bindgen_ty_1 {
+            compressionType: 0,
+            gpuDirectRDMACapable: 0,
+            usage: 0,
+            reserved: [0; 4],
+        },
+    }
+}
+
+/// A location of the host where the driver can allocate pages of 2 MiB or less: the first NUMA node, or the
+/// host as a whole. `None` if it has none.
+fn host_location(context: &Context, table: &Mapping) -> Result<Option<CUmemLocation>> {
+    for kind in [
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA,
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
+    ] {
+        let location = CUmemLocation { type_: kind, id: 0 };
+        let what = allocation(location);
+        let mut granularity = 0;
+        let minimum = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        // SAFETY: the pointers are valid for the call.
+        let code =
+            unsafe { (table.cuMemGetAllocationGranularity)(&raw mut granularity, &raw const what, minimum) };
+        if code != Code::SUCCESS || granularity == 0 || !PAGE.is_multiple_of(granularity as u64) {
+            continue;
+        }
+        let mut handle = 0;
+        // SAFETY: as above; the handle is released below.
+        let code = unsafe { (table.cuMemCreate)(&raw mut handle, size(PAGE), &raw const what, 0) };
+        if code == Code::SUCCESS {
+            // SAFETY: created above, and not mapped.
+            let released = unsafe { (table.cuMemRelease)(handle) };
+            context.check("cuMemRelease", released)?;
+            return Ok(Some(location));
+        }
+    }
+    context.alive()?;
+    Ok(None)
+}
+
+/// Ranges of pages in one memory: first page, number, and whether they are on the device.
+fn ranges(pages: u64, on_device: u64, order: PageOrder) -> Vec<(u64, u64, bool)> {
+    let stripe = match order {
+        PageOrder::DeviceFirst => pages,
+        PageOrder::Interleaved => STRIPE,
+    };
+    let mut ranges = Vec::new();
+    let (mut first, mut placed) = (0, 0);
+    while first < pages {
+        let end = (first + stripe).min(pages);
+        // The device's share of all pages up to the end, rounded down.
+        let until = (u128::from(end) * u128::from(on_device) / u128::from(pages)) as u64;
+        let count = until - placed;
+        for (start, count, of_device) in [(first, count, true), (first + count, end - first - count, false)] {
+            if count > 0 {
+                ranges.push((start, count, of_device));
+            }
+        }
+        placed = until;
+        first = end;
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_placed_once_in_proportion() {
+        for (pages, on_device) in [
+            (1, 0),
+            (1, 1),
+            (31, 7),
+            (32, 16),
+            (33, 16),
+            (1000, 333),
+            (640, 640),
+        ] {
+            for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
+                let ranges = ranges(pages, on_device, order);
+                let mut next = 0;
+                for (first, count, _) in &ranges {
+                    assert_eq!(*first, next);
+                    next += count;
+                }
+                let placed: u64 = ranges.iter().filter(|range| range.2).map(|range| range.1).sum();
+                assert_eq!((next, placed), (pages, on_device), "{order:?}");
+                if order == PageOrder::Interleaved {
+                    let share = on_device as f64 / pages as f64;
+                    let stripes = ranges.iter().filter(|range| range.2 && range.0 + STRIPE <= pages);
+                    for (_, count, _) in stripes {
+                        assert!((*count as f64 - share * STRIPE as f64).abs() <= 1.0, "{ranges:?}");
+                    }
+                } else {
+                    assert!(ranges.len() <= 2 && (on_device == 0 || ranges[0].2));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Memory with pages of both processors, and shared words.
+
+use std::sync::atomic::Ordering;
+
+use super::devices;
+use crate::{PageOrder, SharedMemory};
+
+/// The range is writable as a whole, at every share of the device, and its budget is released.
+#[test]
+fn hybrid_memory_is_allocated_at_every_share() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let used = device.budget().used();
+        for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
+            for (bytes, on_device) in [(1, 0), (5 << 20, 5 << 20), (67 << 20, 20 << 20), (8 << 20, 0)] {
+                let Some(memory) = device.hybrid(bytes, on_device, order).unwrap() else {
+                    continue;
+                };
+                memory.used_by(&stream).unwrap();
+                assert_eq!(memory.len(), bytes);
+                assert!(memory.device_bytes() <= bytes.min(on_device));
+                assert!(memory.address().is_multiple_of(256) && memory.address() != 0);
+                assert_eq!(memory.is_mapped(), !device.info().emulated);
+                assert!(format!("{memory:?}").contains("HybridMemory"));
+            }
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(device.budget().used(), used);
+    }
+}
+
+#[test]
+fn shared_words_start_at_zero_and_keep_their_values() {
+    for device in devices() {
+        let memory = SharedMemory::new(&device, 4099).unwrap();
+        let words = memory.words();
+        assert_eq!(words.len(), 512);
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        words[511].store(7, Ordering::Relaxed);
+        assert_eq!(memory.words()[511].load(Ordering::Relaxed), 7);
+    }
+}
