@@ -10,6 +10,7 @@ mod kernels;
 mod links;
 mod packed;
 mod primitives;
+mod radix;
 mod registry;
 mod sort;
 mod texts;
