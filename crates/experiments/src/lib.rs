@@ -18,5 +18,6 @@
 mod finding;
 pub mod flow;
 pub mod heap;
+pub mod partitioned;
 mod runs;
 pub mod transfer;

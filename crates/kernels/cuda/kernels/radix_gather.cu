@@ -12,8 +12,11 @@ extern "C" __global__ void __launch_bounds__(512) radix_gather(const RadixGather
     // Pieces of slices are numbered through all slices, so that all warps have as many.
     u32 piece = 0;
     u32 mine = grid_warp;
+    RadixSlice next = args.slices[args.first];
     for (u32 s = 0; s < args.count; ++s) {
-        const RadixSlice slice = args.slices[args.first + s];
+        // The next slice is loaded while this one is copied.
+        const RadixSlice slice = next;
+        if (s + 1 < args.count) next = args.slices[args.first + s + 1];
         const u32 pieces = (slice.count + PIECE - 1) / PIECE;
         u64* const target = args.rows + 2 * u64(slice.first - args.origin);
         for (; mine < piece + pieces; mine += grid_warps) {

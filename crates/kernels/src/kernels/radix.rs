@@ -613,6 +613,9 @@ impl RadixGather {
         (rows, origin): (u64, u32),
         blocks: u32,
     ) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
         let arguments = RadixGatherArguments {
             slices: DevicePointer::new(slices),
             rows: DevicePointer::new(rows),

@@ -1,0 +1,623 @@
+//! The Triton join (Lutz 2022, 4.4): a radix join in two passes, whose input is in host memory, and whose state
+//! between the passes may exceed a part of the device's memory.
+//!
+//! ```text
+//!   columns (host) ── first pass ── pages of rows (device, host) ── gathered ── second pass ── joined in
+//!                                                                   partition i+1    partition i   shared memory
+//! ```
+//!
+//! | first pass | what it does |
+//! | --- | --- |
+//! | `Staged` | Copy engines bring chunks of columns, kernels partition them in device memory, and copy engines write whole chunks that do not fit into the state's limit to the host. A page of the state is a chunk. |
+//! | `Direct` | As in the thesis: kernels read the columns over the link, twice, and write each row to its page in device or host memory. |
+//! | `Cpu` | Threads of the CPU partition to host memory. |
+//!
+//! The second half is the same for all. A kernel with a few blocks copies the slices of a partition from both
+//! memories to one array, while another stream partitions and joins the one before. A partition with more rows
+//! than a limit is joined in batches, and one of the second pass that exceeds shared memory in several tables.
+
+use std::time::Instant;
+
+use galatea_device::{DeviceBuffer, Event, Result};
+use galatea_kernels::{
+    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPair, RadixRows, RadixSlice,
+    RadixTable, RadixTuples,
+};
+
+use super::data::{Inputs, Relation};
+use super::host::{HostRows, TASK};
+use super::rig::{Bytes, Pass, Rig};
+use super::state::{Batch, State, batches};
+
+/// Chunks in flight.
+const SLOTS: usize = 3;
+/// Tuples of both columns of a chunk, in words.
+const WORDS: usize = RADIX_TUPLE_BYTES / 8;
+
+/// The first pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// Chunks copied, and partitioned in device memory by an algorithm.
+    Staged(RadixAlgorithm),
+    /// Partitioned across the link by an algorithm.
+    Direct(RadixAlgorithm),
+    /// Partitioned by the CPU.
+    Cpu,
+}
+
+impl std::fmt::Display for First {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Staged(algorithm) => write!(f, "Staged {algorithm}"),
+            Self::Direct(algorithm) => algorithm.fmt(f),
+            Self::Cpu => f.write_str("CPU"),
+        }
+    }
+}
+
+/// How a join runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The first pass.
+    pub first: First,
+    /// The algorithm of the second pass.
+    pub second: RadixAlgorithm,
+    /// Perfect hashing and partitions by bits of keys, instead of chains and bits of hashes.
+    pub perfect: bool,
+    /// Bits of both passes; `None`: as many as equation 4.1 of the thesis asks for.
+    pub bits: Option<(u32, u32)>,
+    /// Bytes of state that may be in device memory.
+    pub limit: u64,
+    /// Bits of the tuples of a chunk of the staged first pass.
+    pub chunk_bits: u32,
+    /// Bits of the rows of a page of the direct first pass: 17 for pages of 2 MiB.
+    pub page_bits: u32,
+    /// The most multiprocessors that kernels use.
+    pub multiprocessors: u32,
+    /// The most rows of a partition's side that are joined at once.
+    pub batch: u32,
+    /// The most entries of a hash table.
+    pub entries: u32,
+    /// Chains of a hash table: 2048 in the thesis.
+    pub heads: u32,
+}
+
+impl Options {
+    /// The defaults for a device, without a limit of the state.
+    #[must_use]
+    pub fn new(rig: &Rig) -> Self {
+        Self {
+            first: First::Staged(RadixAlgorithm::Linear),
+            second: RadixAlgorithm::Linear,
+            perfect: false,
+            bits: None,
+            limit: u64::MAX,
+            chunk_bits: 22,
+            page_bits: 17,
+            multiprocessors: rig.multiprocessors(),
+            batch: 32 << 20,
+            entries: u32::MAX,
+            heads: 2048,
+        }
+    }
+
+    fn table(&self, domain: u64) -> RadixTable {
+        match self.perfect {
+            true => RadixTable::Perfect(domain),
+            false => RadixTable::Chains(self.heads),
+        }
+    }
+
+    /// Bits of both passes, for a build side of `count` tuples: tables are at most about 0.9 full.
+    fn bits_for(&self, rig: &Rig, count: u64) -> (u32, u32) {
+        if let Some(bits) = self.bits {
+            return bits;
+        }
+        let entries = rig.join.capacity(self.table(count)).min(self.entries);
+        let tables = (count as f64 / (0.9 * f64::from(entries))).log2().ceil();
+        let all = (tables.max(2.0) as u32).min(9 + RADIX_MOST_BITS);
+        let second = if all >= 12 { 9 } else { all / 2 };
+        (all - second, second)
+    }
+}
+
+/// A run of a join.
+#[derive(Debug, Clone, Copy)]
+pub struct Joined {
+    /// Seconds of the first pass over both sides.
+    pub first: f64,
+    /// Seconds of the second half.
+    pub second: f64,
+    /// The sum of the values of both sides of all matches, and their number.
+    pub sums: [u64; 2],
+}
+
+/// One of the two relations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Build,
+    Probe,
+}
+
+/// The buffers of the second half.
+#[derive(Debug)]
+struct Second {
+    pass: Pass,
+    /// Partitions gathered, two per side.
+    gathered: [[DeviceBuffer<u64>; 2]; 2],
+    /// Partitions of the second pass, by side.
+    rows: [DeviceBuffer<u64>; 2],
+    starts: [DeviceBuffer<u32>; 2],
+    /// Rows of the buffers of each side.
+    room: [u32; 2],
+}
+
+/// A join with its memory, for several runs.
+#[derive(Debug)]
+pub struct Join {
+    options: Options,
+    bits: (RadixBits, RadixBits),
+    /// Number of pages of each side; none if the CPU partitions.
+    pages: [usize; 2],
+    state: Option<State>,
+    host: Option<[HostRows; 2]>,
+    first: Pass,
+    /// Positions of partitions, of each page or of each side.
+    starts: DeviceBuffer<u32>,
+    /// Chunks of columns and of rows.
+    slots: Vec<[DeviceBuffer<u64>; 2]>,
+    second: Option<Second>,
+    sums: DeviceBuffer<u64>,
+}
+
+/// A step of the second half: a batch of the build side with one of the probe side.
+struct Step {
+    build: Batch,
+    probe: Batch,
+    /// Whether the build side's batch differs from that of the step before.
+    new_build: bool,
+}
+
+impl Join {
+    /// Allocates memory for joins of relations of these sizes.
+    ///
+    /// # Errors
+    /// Too little memory; the device's.
+    pub fn new(rig: &mut Rig, inputs: &Inputs, options: Options) -> Result<Self> {
+        let counts = [inputs.build.count, inputs.probe.count];
+        let (first_bits, second_bits) = options.bits_for(rig, counts[0] as u64);
+        let raw = options.perfect;
+        let first_bits = RadixBits {
+            shift: 0,
+            bits: first_bits,
+            raw,
+        };
+        let second_bits = RadixBits {
+            shift: first_bits.bits,
+            bits: second_bits,
+            raw,
+        };
+        let most = options.multiprocessors.min(rig.multiprocessors()).max(1);
+        let (algorithm, page_bits) = match options.first {
+            First::Staged(algorithm) => (algorithm, options.chunk_bits),
+            First::Direct(algorithm) => (algorithm, options.page_bits),
+            First::Cpu => (RadixAlgorithm::Standard, options.page_bits),
+        };
+        let mut pages = counts.map(|count| count.div_ceil(1 << page_bits).max(1));
+        let (mut state, mut host) = (None, None);
+        if options.first == First::Cpu {
+            pages = [0, 0];
+            rig.drop_shared();
+            host = Some([
+                HostRows::new(&rig.device, counts[0])?,
+                HostRows::new(&rig.device, counts[1])?,
+            ]);
+        } else {
+            state = Some(State::new(rig, pages[0] + pages[1], page_bits, options.limit)?);
+        }
+        let first = Pass::new(rig, algorithm, first_bits, most)?;
+        let lists = match options.first {
+            First::Staged(_) => pages[0] + pages[1],
+            _ => 2,
+        };
+        let starts = rig
+            .device
+            .zeroed(&rig.kernels, lists * (first_bits.parts() + 1))?;
+        let mut slots = Vec::new();
+        if matches!(options.first, First::Staged(_)) {
+            for _ in 0..SLOTS {
+                let buffer = || {
+                    let words = WORDS << options.chunk_bits;
+                    Ok::<_, galatea_device::DeviceError>(
+                        rig.device.alloc(&rig.kernels, words)?.assume_written(),
+                    )
+                };
+                slots.push([buffer()?, buffer()?]);
+            }
+        }
+        let sums = rig.device.zeroed(&rig.kernels, 2)?;
+        rig.synchronize()?;
+        Ok(Self {
+            options,
+            bits: (first_bits, second_bits),
+            pages,
+            state,
+            host,
+            first,
+            starts,
+            slots,
+            second: None,
+            sums,
+        })
+    }
+
+    /// Bits of both passes.
+    #[must_use]
+    pub fn bits(&self) -> (u32, u32) {
+        (self.bits.0.bits, self.bits.1.bits)
+    }
+
+    /// Fraction of the state in host memory.
+    #[must_use]
+    pub fn spilled(&self) -> f64 {
+        self.state.as_ref().map_or(1.0, State::spilled)
+    }
+
+    /// The bytes that a join of `tuples` tuples moves at least.
+    #[must_use]
+    pub fn bytes(&self, tuples: u64) -> Bytes {
+        let spilled = (self.spilled() * (16 * tuples) as f64) as u64;
+        let cached = 16 * tuples - spilled;
+        // The second half: gathered, counted, partitioned and joined.
+        let second = cached + (16 + 16 + 32 + 16) * tuples;
+        match self.options.first {
+            First::Staged(_) => Bytes {
+                to_device: 16 * tuples + spilled,
+                to_host: spilled,
+                // Copied in, counted, read and written; spilled rows are read again.
+                memory: (16 + 8 + 32) * tuples + spilled + second,
+            },
+            // Keys are read twice.
+            First::Direct(_) => Bytes {
+                to_device: (16 + 8) * tuples + spilled,
+                to_host: spilled,
+                memory: cached + second,
+            },
+            First::Cpu => Bytes {
+                to_device: 16 * tuples,
+                to_host: 0,
+                memory: second,
+            },
+        }
+    }
+
+    fn page_bits(&self) -> u32 {
+        match self.options.first {
+            First::Staged(_) => self.options.chunk_bits,
+            _ => self.options.page_bits,
+        }
+    }
+
+    /// The first page of a side.
+    fn first_page(&self, side: Side) -> usize {
+        match side {
+            Side::Build => 0,
+            Side::Probe => self.pages[0],
+        }
+    }
+
+    /// Device address of a list of positions.
+    fn starts_of(&self, list: usize) -> u64 {
+        self.starts.address() + (4 * list * (self.bits.0.parts() + 1)) as u64
+    }
+
+    /// Queues the staged first pass of one side.
+    fn stage(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<()> {
+        let chunk = 1 << self.options.chunk_bits;
+        let first_page = self.first_page(side);
+        let mut scattered: [Option<Event>; SLOTS] = Default::default();
+        let mut spilled: [Option<Event>; SLOTS] = Default::default();
+        for (number, start) in (0..relation.count).step_by(chunk).enumerate() {
+            let (slot, page) = (number % SLOTS, first_page + number);
+            let count = chunk.min(relation.count - start);
+            if let Some(event) = &scattered[slot] {
+                rig.copies.wait(event)?;
+            }
+            let views = relation.views(start..start + count)?;
+            let [columns, _] = &mut self.slots[slot];
+            for (column, view) in views.iter().enumerate() {
+                let at = column * chunk;
+                rig.copies
+                    .copy_to_device(columns.slice_mut(at..at + count)?, view)?;
+            }
+            rig.kernels.wait(&rig.copies.record()?)?;
+            let [columns, rows] = &self.slots[slot];
+            let tuples = RadixTuples {
+                keys: columns.address(),
+                values: Some(columns.address() + 8 * chunk as u64),
+                count: count as u64,
+            };
+            let Some(state) = &self.state else { continue };
+            let host = state.host(page);
+            let target = match host {
+                None => state.address(page),
+                Some(_) => rows.address(),
+            };
+            if let Some(event) = spilled[slot].as_ref().filter(|_| host.is_some()) {
+                rig.kernels.wait(event)?;
+            }
+            let list = self.starts_of(page);
+            self.first.run(rig, tuples, RadixRows::Array(target), list)?;
+            let done = rig.kernels.record()?;
+            if let Some((memory, offset)) = host {
+                rig.spills.wait(&done)?;
+                rig.spills
+                    .copy_to_shared(rows.slice(..WORDS * count)?, memory, offset)?;
+                spilled[slot] = Some(rig.spills.record()?);
+            }
+            scattered[slot] = Some(done);
+        }
+        // The next side uses the same slots.
+        for event in scattered.iter().flatten() {
+            rig.copies.wait(event)?;
+        }
+        for event in spilled.iter().flatten() {
+            rig.kernels.wait(event)?;
+        }
+        Ok(())
+    }
+
+    /// The first pass over one side. Returns the pieces of each partition: addresses and numbers of rows.
+    fn first_pass(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<Vec<Vec<(u64, u32)>>> {
+        let parts = self.bits.0.parts();
+        let index = side as usize;
+        if let Some(host) = &mut self.host {
+            let rows = &mut host[index];
+            let lists = rows.partition(relation, self.bits.0)?;
+            let piece = |task: usize, starts: &[u32], part: usize| {
+                let row = task * TASK + starts[part] as usize;
+                (rows.address() + 16 * row as u64, starts[part + 1] - starts[part])
+            };
+            let pieces = |part| {
+                let lists = lists.iter().enumerate();
+                lists.map(|(task, starts)| piece(task, starts, part)).collect()
+            };
+            return Ok((0..parts).map(pieces).collect());
+        }
+        if matches!(self.options.first, First::Staged(_)) {
+            self.stage(rig, relation, side)?;
+        } else if let Some(state) = &self.state {
+            let tuples = relation.tuples();
+            let list = self.starts_of(index);
+            let rows = state.rows_from(self.first_page(side));
+            self.first.run(rig, tuples, rows, list)?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// The pieces of each partition of a side, after the first pass of kernels.
+    fn pieces(&self, starts: &[u32], side: Side) -> Vec<Vec<(u64, u32)>> {
+        let parts = self.bits.0.parts();
+        let list = |number: usize| &starts[number * (parts + 1)..(number + 1) * (parts + 1)];
+        let first = self.first_page(side);
+        let Some(state) = &self.state else {
+            return Vec::new();
+        };
+        let pieces = |part: usize| match self.options.first {
+            First::Staged(_) => {
+                let pages = first..first + self.pages[side as usize];
+                let of_page = |page| state.pieces(page, list(page)[part]..list(page)[part + 1]);
+                pages.flat_map(of_page).collect()
+            }
+            _ => {
+                let starts = list(side as usize);
+                state.pieces(first, starts[part]..starts[part + 1])
+            }
+        };
+        (0..parts).map(pieces).collect()
+    }
+
+    /// Runs the join.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn run(&mut self, rig: &Rig, inputs: &Inputs) -> Result<Joined> {
+        // State of an earlier run must not make a right answer.
+        rig.kernels.fill(&mut self.sums, 0)?;
+        rig.kernels.fill(&mut self.starts, 0)?;
+        rig.synchronize()?;
+        let begun = Instant::now();
+        let mut build = self.first_pass(rig, &inputs.build, Side::Build)?;
+        let mut probe = self.first_pass(rig, &inputs.probe, Side::Probe)?;
+        rig.synchronize()?;
+        if self.host.is_none() {
+            let starts = rig.kernels.read(&self.starts, ..)?;
+            build = self.pieces(&starts, Side::Build);
+            probe = self.pieces(&starts, Side::Probe);
+        }
+        let first = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        self.second_half(rig, &build, &probe, inputs.build.count as u64)?;
+        let sums = rig.kernels.read(&self.sums, ..)?;
+        rig.synchronize()?;
+        Ok(Joined {
+            first,
+            second: begun.elapsed().as_secs_f64(),
+            sums: [sums[0], sums[1]],
+        })
+    }
+
+    /// Gathers, partitions and joins all pairs of partitions.
+    fn second_half(
+        &mut self,
+        rig: &Rig,
+        build: &[Vec<(u64, u32)>],
+        probe: &[Vec<(u64, u32)>],
+        domain: u64,
+    ) -> Result<()> {
+        let mut slices = Vec::new();
+        let mut steps = Vec::new();
+        let mut room = [1u32; 2];
+        for (build, probe) in build.iter().zip(probe) {
+            let build = batches(build, self.options.batch, &mut slices);
+            let probe = batches(probe, self.options.batch, &mut slices);
+            for build in build {
+                room[0] = room[0].max(build.rows);
+                for (number, probe) in probe.iter().enumerate() {
+                    room[1] = room[1].max(probe.rows);
+                    steps.push(Step {
+                        build,
+                        probe: *probe,
+                        new_build: number == 0,
+                    });
+                }
+            }
+        }
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let most = self.options.multiprocessors.min(rig.multiprocessors()).max(1);
+        // A few multiprocessors copy, the others partition and join.
+        let gathering = (most / 6).max(1);
+        let computing = most.saturating_sub(gathering).max(1);
+        let second = match self.second.take() {
+            Some(second) if second.room[0] >= room[0] && second.room[1] >= room[1] => second,
+            _ => self.buffers(rig, room, computing)?,
+        };
+        let slices: DeviceBuffer<RadixSlice> = rig.device.upload(&rig.kernels, &slices)?;
+        let next = rig.device.zeroed::<u32>(&rig.kernels, steps.len())?;
+        slices.used_by(&rig.copies)?;
+        let table = self.options.table(domain);
+        let mut joined: [Option<Event>; 2] = Default::default();
+        let mut of_build = 0;
+        for (number, step) in steps.iter().enumerate() {
+            let slot = number % 2;
+            if let Some(event) = &joined[slot] {
+                rig.copies.wait(event)?;
+            }
+            let gather = |batch: &Batch, rows: &DeviceBuffer<u64>| {
+                let target = (rows.address(), batch.origin);
+                let (stream, slices) = (&rig.copies, slices.address());
+                rig.gather.launch(stream, slices, batch.slices, target, gathering)
+            };
+            let partition = |batch: &Batch, from: &DeviceBuffer<u64>, side: usize| {
+                let tuples = RadixTuples {
+                    keys: from.address(),
+                    values: None,
+                    count: batch.rows.into(),
+                };
+                let rows = RadixRows::Array(second.rows[side].address());
+                second.pass.run(rig, tuples, rows, second.starts[side].address())
+            };
+            if step.new_build {
+                of_build = slot;
+                gather(&step.build, &second.gathered[0][of_build])?;
+            }
+            gather(&step.probe, &second.gathered[1][slot])?;
+            rig.kernels.wait(&rig.copies.record()?)?;
+            if step.new_build {
+                partition(&step.build, &second.gathered[0][of_build], 0)?;
+            }
+            partition(&step.probe, &second.gathered[1][slot], 1)?;
+            let pair = RadixPair {
+                build: second.rows[0].address(),
+                build_starts: second.starts[0].address(),
+                probe: second.rows[1].address(),
+                probe_starts: second.starts[1].address(),
+            };
+            let work = (next.address() + 4 * number as u64, self.sums.address());
+            let tables = (second.pass.bits(), table, self.options.entries);
+            rig.join.launch(&rig.kernels, pair, tables, work, computing)?;
+            joined[slot] = Some(rig.kernels.record()?);
+        }
+        self.second = Some(second);
+        Ok(())
+    }
+
+    fn buffers(&self, rig: &Rig, room: [u32; 2], blocks: u32) -> Result<Second> {
+        let rows = |side: usize| {
+            // Room for other runs, whose partitions have slightly more rows.
+            let words = WORDS * (room[side] as usize + room[side] as usize / 16 + 64);
+            let rows = rig.device.alloc::<u64>(&rig.kernels, words)?.assume_written();
+            rows.used_by(&rig.copies)?;
+            Ok::<_, galatea_device::DeviceError>(rows)
+        };
+        let bits = self.bits.1;
+        let starts = || rig.device.zeroed::<u32>(&rig.kernels, bits.parts() + 1);
+        Ok(Second {
+            pass: Pass::new(rig, self.options.second, bits, blocks)?,
+            gathered: [[rows(0)?, rows(0)?], [rows(1)?, rows(1)?]],
+            rows: [rows(0)?, rows(1)?],
+            starts: [starts()?, starts()?],
+            room: room.map(|rows| rows + rows / 16),
+        })
+    }
+
+    /// Partitions the probe side alone, and checks the result. Returns the seconds of the kernels and copies;
+    /// for the direct pass, without its histogram.
+    ///
+    /// # Errors
+    /// The device's.
+    ///
+    /// # Panics
+    /// If a tuple is missing or in a wrong partition.
+    pub fn partition(&mut self, rig: &Rig, inputs: &Inputs) -> Result<f64> {
+        let relation = &inputs.probe;
+        rig.kernels.fill(&mut self.starts, 0)?;
+        rig.kernels.fill(&mut self.sums, 0)?;
+        let mut begun = Instant::now();
+        match self.options.first {
+            First::Staged(_) => {
+                rig.synchronize()?;
+                begun = Instant::now();
+                self.stage(rig, relation, Side::Probe)?;
+            }
+            First::Direct(_) => {
+                let list = self.starts_of(Side::Probe as usize);
+                let tuples = relation.tuples();
+                let grid = self.first.count(rig, tuples, list)?;
+                rig.synchronize()?;
+                begun = Instant::now();
+                if let Some(state) = &self.state {
+                    let rows = state.rows_from(self.first_page(Side::Probe));
+                    self.first.scatter(rig, tuples, grid, rows)?;
+                }
+            }
+            First::Cpu => {
+                self.first_pass(rig, relation, Side::Probe)?;
+            }
+        }
+        rig.synchronize()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let lists = self.bits.0.parts();
+        let check = |rows, count, list| {
+            let (stream, sums) = (&rig.kernels, self.sums.address());
+            rig.check
+                .launch(stream, (rows, count), (list, lists), self.bits.0, sums)
+        };
+        let first_page = self.first_page(Side::Probe);
+        match (&self.state, self.options.first) {
+            (Some(state), First::Staged(_)) => {
+                let chunk = 1usize << self.page_bits();
+                for (number, start) in (0..relation.count).step_by(chunk).enumerate() {
+                    let page = first_page + number;
+                    let count = chunk.min(relation.count - start) as u64;
+                    check(RadixRows::Array(state.address(page)), count, self.starts_of(page))?;
+                }
+            }
+            (Some(state), First::Direct(_)) => {
+                let list = self.starts_of(Side::Probe as usize);
+                check(state.rows_from(first_page), relation.count as u64, list)?;
+            }
+            _ => return Ok(seconds),
+        }
+        let found = rig.kernels.read(&self.sums, ..)?;
+        let expected = [relation.hash(), 0];
+        assert_eq!(
+            found, expected,
+            "{}: hashes of tuples, and misplaced tuples",
+            self.options.first
+        );
+        Ok(seconds)
+    }
+}
