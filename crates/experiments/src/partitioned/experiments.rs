@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use galatea_device::{DeviceBuffer, Result};
-use galatea_kernels::{RadixAlgorithm, RadixBits, RadixRows, RadixTuples};
+use galatea_kernels::{RADIX_MOST_BITS, RadixAlgorithm, RadixBits, RadixRows, RadixTable, RadixTuples};
 
 use super::data::Inputs;
 use super::rig::{Bytes, Limits, Pass, Rig};
@@ -28,6 +28,8 @@ pub struct Scale {
     pub partitioned: usize,
     /// Fanouts of passes, as bits.
     pub fanouts: Vec<u32>,
+    /// Bits of the first and of the second pass of joins by fanout.
+    pub join_fanouts: (Vec<u32>, Vec<u32>),
     /// Bytes of state in device memory: those of the thesis' device.
     pub limit: u64,
     /// Bits of the tuples of a chunk.
@@ -48,6 +50,7 @@ impl Default for Scale {
             sizes: vec![128, 512, 1024],
             partitioned: 256,
             fanouts: vec![1, 3, 5, 6, 7, 9, 10, 11],
+            join_fanouts: (vec![3, 5, 7, 9, 11], vec![7, 9, 11]),
             limit: 16 << 30,
             chunk_bits: 22,
             page_bits: 17,
@@ -67,6 +70,7 @@ impl Scale {
             sizes: vec![128, 512],
             partitioned: 200,
             fanouts: vec![1, 5, 11],
+            join_fanouts: (vec![1, 3], vec![2, 4]),
             limit: (16 << 30) / 50_000,
             chunk_bits: 10,
             page_bits: 7,
@@ -431,16 +435,13 @@ impl Figure<'_> {
         for workload in self.workloads() {
             let options = self.options();
             let tuples = (workload.0 * self.scale.million) as f64;
-            let entries = f64::from(
-                self.rig
-                    .join
-                    .capacity(galatea_kernels::RadixTable::Chains(options.heads)),
-            );
-            for second in [7, 9, 11] {
-                for first in [3, 5, 7, 9, 11] {
-                    let all = first + second;
-                    let of_table = tuples / f64::from(1u32 << all);
-                    if of_table > 0.95 * entries || (of_table < entries / 32.0 && self.scale.million > 1000) {
+            let table = RadixTable::Chains(options.heads);
+            let entries = self.rig.join.capacity(table).min(options.entries);
+            let (firsts, seconds) = self.scale.join_fanouts.clone();
+            for second in seconds {
+                for first in firsts.iter().copied() {
+                    let of_table = tuples / f64::from(1u32 << (first + second)) / f64::from(entries);
+                    if !(1.0 / 64.0..0.95).contains(&of_table) {
                         continue;
                     }
                     let options = Options {
@@ -528,9 +529,7 @@ impl InMemory {
             keys: keys.assume_written(),
             values: values.assume_written(),
             rows: rig.device.zeroed(&rig.kernels, 2 * tuples)?,
-            starts: rig
-                .device
-                .zeroed(&rig.kernels, (1 << galatea_kernels::RADIX_MOST_BITS) + 1)?,
+            starts: rig.device.zeroed(&rig.kernels, (1 << RADIX_MOST_BITS) + 1)?,
             sums: rig.device.zeroed(&rig.kernels, 2)?,
             hash: inputs.probe.hash(),
         })

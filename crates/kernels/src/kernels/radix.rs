@@ -468,7 +468,7 @@ impl RadixScatter {
         let shared = device.info().shared_memory_per_block - STATIC_SHARED;
         let fits = |pairs: u32| {
             let tile = pairs * 2 * algorithm.threads() * RADIX_TUPLE_BYTES as u32;
-            tile + (4 * algorithm.words() << RADIX_MOST_BITS) <= shared
+            tile + ((4 * algorithm.words()) << RADIX_MOST_BITS) <= shared
         };
         let pairs = match algorithm {
             RadixAlgorithm::Linear => [4, 2, 1].into_iter().find(|pairs| fits(*pairs)).unwrap_or(1),
@@ -555,7 +555,7 @@ impl RadixScatter {
             unused: 0,
         };
         let threads = self.algorithm.threads();
-        let of_parts = 4 * self.algorithm.words() << bits.bits;
+        let of_parts = (4 * self.algorithm.words()) << bits.bits;
         let tuples = match self.algorithm {
             RadixAlgorithm::Standard => 0,
             RadixAlgorithm::Linear => self.pairs * 2 * threads,
