@@ -82,14 +82,6 @@ impl Relation {
         Ok([view(&self.keys)?, view(&self.values)?])
     }
 
-    /// The sum of the hashes of all tuples, to check partitionings.
-    pub(super) fn hash(&self) -> u64 {
-        let (keys, values) = self.columns();
-        let hashes = keys.par_iter().zip(values).with_min_len(PIECE);
-        let hashes = hashes.map(|(key, value)| RadixCheck::hash(*key, *value));
-        hashes.reduce(|| 0, u64::wrapping_add)
-    }
-
     /// The columns.
     pub(super) fn columns(&self) -> (&[u64], &[u64]) {
         let keys: &[u64] = bytemuck::cast_slice(self.keys.as_slice());
@@ -108,6 +100,8 @@ pub struct Inputs {
     pub(super) probe: Relation,
     /// The sum of the values of both sides of all matches.
     sum: u64,
+    /// The sum of the hashes of the probe side, to check partitionings.
+    hash: u64,
 }
 
 /// A number near the golden section of `count` that has no divisor in common with it.
@@ -122,6 +116,11 @@ fn step(count: usize) -> usize {
     (near.max(1)..).find(|step| gcd(*step, count) == 1).unwrap_or(1)
 }
 
+/// Adds pairs of numbers, modulo 2^64.
+fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1))
+}
+
 impl Inputs {
     /// Allocates relations for at most these numbers of tuples.
     ///
@@ -132,6 +131,7 @@ impl Inputs {
             build: Relation::new(device, build)?,
             probe: Relation::new(device, probe)?,
             sum: 0,
+            hash: 0,
         })
     }
 
@@ -149,6 +149,11 @@ impl Inputs {
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
+    }
+
+    /// The sum of the hashes of the probe side.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Number of tuples of both sides.
@@ -176,16 +181,17 @@ impl Inputs {
         let values = words(&mut self.probe.values)?[..probe].par_chunks_mut(PIECE);
         let sums = keys.zip(values).enumerate().map(|(piece, (keys, values))| {
             let rows = (piece * PIECE) as u64..;
-            let mut sum = 0u64;
+            let (mut sum, mut hash) = (0u64, 0u64);
             for (row, (key, value)) in rows.zip(keys.iter_mut().zip(values)) {
                 let random = mix64((seed << 40) ^ row);
                 *key = ((u128::from(random) * build as u128) >> 64) as u64;
                 *value = random.rotate_left(32);
                 sum = sum.wrapping_add(*value).wrapping_add(mix64(BUILD_SEED ^ *key));
+                hash = hash.wrapping_add(RadixCheck::hash(*key, *value));
             }
-            sum
+            (sum, hash)
         });
-        self.sum = sums.reduce(|| 0, u64::wrapping_add);
+        (self.sum, self.hash) = sums.reduce(|| (0, 0), add);
         Ok(())
     }
 
@@ -196,13 +202,19 @@ impl Inputs {
     pub fn refresh(&mut self, seed: u64) -> Result<()> {
         let count = self.probe.count;
         let values = words(&mut self.probe.values)?[..count].par_chunks_mut(REFRESHED);
-        let changes = values.enumerate().with_min_len(4096).map(|(piece, values)| {
-            let value = mix64(seed ^ (piece as u64) << 20);
-            let old = std::mem::replace(&mut values[0], value);
-            value.wrapping_sub(old)
-        });
-        let change = changes.reduce(|| 0, u64::wrapping_add);
-        self.sum = self.sum.wrapping_add(change);
+        let keys: &[u64] = bytemuck::cast_slice(self.probe.keys.as_slice());
+        let pieces = keys[..count].par_chunks(REFRESHED).zip(values);
+        let changes = pieces
+            .enumerate()
+            .with_min_len(4096)
+            .map(|(piece, (keys, values))| {
+                let value = mix64(seed ^ ((piece as u64) << 20));
+                let old = std::mem::replace(&mut values[0], value);
+                let hash = |value| RadixCheck::hash(keys[0], value);
+                (value.wrapping_sub(old), hash(value).wrapping_sub(hash(old)))
+            });
+        let change = changes.reduce(|| (0, 0), add);
+        (self.sum, self.hash) = add((self.sum, self.hash), change);
         Ok(())
     }
 }

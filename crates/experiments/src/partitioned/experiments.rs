@@ -26,8 +26,10 @@ pub struct Scale {
     pub sizes: Vec<usize>,
     /// Millions of tuples that are only partitioned.
     pub partitioned: usize,
-    /// Fanouts of passes, as bits.
+    /// Fanouts of passes in device memory, as bits.
     pub fanouts: Vec<u32>,
+    /// Fanouts of passes across the link, as bits.
+    pub link_fanouts: Vec<u32>,
     /// Bits of the first and of the second pass of joins by fanout.
     pub join_fanouts: (Vec<u32>, Vec<u32>),
     /// Bytes of state in device memory: those of the thesis' device.
@@ -50,6 +52,7 @@ impl Default for Scale {
             sizes: vec![128, 512, 1024],
             partitioned: 256,
             fanouts: vec![1, 3, 5, 6, 7, 9, 10, 11],
+            link_fanouts: vec![1, 4, 6, 7, 9, 11],
             join_fanouts: (vec![3, 5, 7, 9, 11], vec![7, 9, 11]),
             limit: 16 << 30,
             chunk_bits: 22,
@@ -70,6 +73,7 @@ impl Scale {
             sizes: vec![128, 512],
             partitioned: 200,
             fanouts: vec![1, 5, 11],
+            link_fanouts: vec![1, 7, 11],
             join_fanouts: (vec![1, 3], vec![2, 4]),
             limit: (16 << 30) / 50_000,
             chunk_bits: 10,
@@ -324,11 +328,12 @@ impl Figure<'_> {
     /// Figure 4.17: the algorithm of the first pass, without a cache of the state.
     fn first_passes(&mut self) -> Result<()> {
         for workload in self.workloads() {
-            for first in RadixAlgorithm::ALL
-                .map(First::Direct)
-                .into_iter()
-                .chain([self.options().first])
-            {
+            let published = RadixAlgorithm::PUBLISHED.map(First::Direct);
+            for first in published.into_iter().chain([self.options().first]) {
+                if first == First::Direct(RadixAlgorithm::Standard) && workload.0 > self.scale.sizes[0] {
+                    // It takes several seconds per run.
+                    continue;
+                }
                 let options = Options {
                     first,
                     limit: 0,
@@ -344,12 +349,17 @@ impl Figure<'_> {
     fn across_the_link(&mut self) -> Result<()> {
         let workload = (0, self.scale.partitioned);
         let tuples = workload.1 * self.scale.million;
-        let inputs = self.rig.inputs(1, tuples, 1)?;
-        for first in RadixAlgorithm::ALL.map(First::Direct).into_iter().chain([
-            First::Staged(RadixAlgorithm::Linear),
-            First::Staged(RadixAlgorithm::Shared),
-        ]) {
-            for bits in self.scale.fanouts.clone() {
+        let mut inputs = self.rig.inputs(1, tuples, 1)?;
+        let published = RadixAlgorithm::PUBLISHED.map(First::Direct);
+        for first in published.into_iter().chain([self.options().first]) {
+            let fanouts = self.scale.link_fanouts.clone();
+            // The standard algorithm takes long.
+            let each = if first == First::Direct(RadixAlgorithm::Standard) {
+                2
+            } else {
+                1
+            };
+            for bits in fanouts.into_iter().step_by(each) {
                 let options = Options {
                     first,
                     limit: 0,
@@ -358,7 +368,8 @@ impl Figure<'_> {
                 };
                 let mut join = Join::new(self.rig, &inputs, options)?;
                 let mut seconds = Vec::new();
-                for _ in 0..self.scale.runs {
+                for run in 0..self.scale.runs {
+                    inputs.refresh(2000 + run as u64)?;
                     seconds.push(join.partition(self.rig, &inputs)?);
                 }
                 let bytes = 16 * tuples as u64;
@@ -514,7 +525,6 @@ struct InMemory {
     rows: DeviceBuffer<u64>,
     starts: DeviceBuffer<u32>,
     sums: DeviceBuffer<u64>,
-    hash: u64,
 }
 
 impl InMemory {
@@ -531,7 +541,6 @@ impl InMemory {
             rows: rig.device.zeroed(&rig.kernels, 2 * tuples)?,
             starts: rig.device.zeroed(&rig.kernels, (1 << RADIX_MOST_BITS) + 1)?,
             sums: rig.device.zeroed(&rig.kernels, 2)?,
-            hash: inputs.probe.hash(),
         })
     }
 
@@ -570,7 +579,7 @@ impl InMemory {
         let found = stream.read(&self.sums, ..)?;
         assert_eq!(
             found,
-            [self.hash, 0],
+            [inputs.hash(), 0],
             "{algorithm}: hashes of tuples, and misplaced tuples"
         );
         Ok([counted.elapsed_since(&begun)?, done.elapsed_since(&counted)?])

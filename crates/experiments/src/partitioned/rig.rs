@@ -200,6 +200,7 @@ impl Pass {
     /// Allocates the buffers of a pass with at most `blocks` blocks.
     pub(super) fn new(rig: &Rig, algorithm: RadixAlgorithm, bits: RadixBits, blocks: u32) -> Result<Self> {
         let scatter = RadixScatter::new(&rig.device, algorithm)?;
+        let blocks = blocks * algorithm.resident();
         let second = scatter.second_words(bits, blocks).max(1);
         Ok(Self {
             bits,

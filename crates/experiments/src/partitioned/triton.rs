@@ -612,7 +612,7 @@ impl Join {
             _ => return Ok(seconds),
         }
         let found = rig.kernels.read(&self.sums, ..)?;
-        let expected = [relation.hash(), 0];
+        let expected = [inputs.hash(), 0];
         assert_eq!(
             found, expected,
             "{}: hashes of tuples, and misplaced tuples",

@@ -23,17 +23,19 @@ extern "C" __global__ void __launch_bounds__(1024, 1) radix_join(const __grid_co
     u64 sum = 0;
     u64 matches = 0;
 
-    const auto probe = [&](u32 begin, u32 end, auto&& look_up) {
+    // Calls a function with rows [begin, end) and their numbers; a thread has several loads in flight.
+    const auto each = [&](const u64* rows, u32 begin, u32 end, auto&& use) {
         for (u32 first = begin + threadIdx.x; first < end; first += TOGETHER * blockDim.x) {
             Tuple tuples[TOGETHER];
 #pragma unroll
             for (u32 t = 0; t < TOGETHER; ++t) {
                 const u32 at = first + t * blockDim.x;
-                if (at < end) tuples[t] = load_vector<2>(args.probe, at);
+                if (at < end) tuples[t] = load_vector<2>(rows, at);
             }
 #pragma unroll
             for (u32 t = 0; t < TOGETHER; ++t) {
-                if (first + t * blockDim.x < end) look_up(tuples[t]);
+                const u32 at = first + t * blockDim.x;
+                if (at < end) use(tuples[t], at);
             }
         }
     };
@@ -55,15 +57,15 @@ extern "C" __global__ void __launch_bounds__(1024, 1) radix_join(const __grid_co
                 __syncthreads();
                 for (u32 head = threadIdx.x; head < args.heads; head += blockDim.x) heads[head] = END;
                 __syncthreads();
-                for (u32 i = threadIdx.x; i < count; i += blockDim.x) {
-                    const Tuple tuple = load_vector<2>(args.build, first + i);
+                each(args.build, first, first + count, [&](const Tuple& tuple, u32 at) {
+                    const u32 i = at - first;
                     keys[i] = tuple.item[0];
                     values[i] = tuple.item[1];
                     const u32 head = u32(radix_hash(tuple.item[0], args.raw) >> args.shift) & head_mask;
                     links[i] = u16(atomicExch(heads + head, i));
-                }
+                });
                 __syncthreads();
-                probe(probe_begin, probe_end, [&](const Tuple& tuple) {
+                each(args.probe, probe_begin, probe_end, [&](const Tuple& tuple, u32) {
                     u32 at = heads[u32(radix_hash(tuple.item[0], args.raw) >> args.shift) & head_mask];
                     while (at != END) {
                         if (keys[at] == tuple.item[0]) {
@@ -80,16 +82,15 @@ extern "C" __global__ void __launch_bounds__(1024, 1) radix_join(const __grid_co
                 __syncthreads();
                 for (u32 i = threadIdx.x; i < args.capacity; i += blockDim.x) keys[i] = EMPTY;
                 __syncthreads();
-                for (u32 i = build_begin + threadIdx.x; i < build_end; i += blockDim.x) {
-                    const Tuple tuple = load_vector<2>(args.build, i);
+                each(args.build, build_begin, build_end, [&](const Tuple& tuple, u32) {
                     const u64 slot = (tuple.item[0] >> args.shift) - base;
                     if (slot < args.capacity) {
                         keys[slot] = tuple.item[0];
                         values[slot] = tuple.item[1];
                     }
-                }
+                });
                 __syncthreads();
-                probe(probe_begin, probe_end, [&](const Tuple& tuple) {
+                each(args.probe, probe_begin, probe_end, [&](const Tuple& tuple, u32) {
                     const u64 slot = (tuple.item[0] >> args.shift) - base;
                     if (slot < args.capacity && keys[slot] == tuple.item[0]) {
                         sum += values[slot] + tuple.item[1];

@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(1024) radix_offsets(const RadixOffs
         if (threadIdx.x == 0) args.starts[all] = scanned;
         return;
     }
-    constexpr u32 TOGETHER = 8;
+    constexpr u32 TOGETHER = 16;
     for (u32 first = 0; first < args.parts; first += blockDim.x) {
         const u32 part = first + threadIdx.x;
         const bool live = part < args.parts;

@@ -12,10 +12,16 @@
 #ifndef GALATEA_RADIX_PAIRS
 #define GALATEA_RADIX_PAIRS 2
 #endif
+#ifndef GALATEA_RADIX_THREADS
+#define GALATEA_RADIX_THREADS 1024
+#endif
+#ifndef GALATEA_RADIX_RESIDENT
+#define GALATEA_RADIX_RESIDENT 1
+#endif
 
 using namespace galatea;
 
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(GALATEA_RADIX_THREADS, GALATEA_RADIX_RESIDENT)
     radix_scatter(const __grid_constant__ RadixScatterArguments args) {
     GALATEA_DYNAMIC_SHARED(shared);
     const u64 begin = u64(blockIdx.x) * args.per_block;

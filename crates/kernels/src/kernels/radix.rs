@@ -396,6 +396,8 @@ pub enum RadixAlgorithm {
     Standard,
     /// Blocks sort tiles in shared memory, and write runs.
     Linear,
+    /// The same with two smaller blocks per multiprocessor, so that one loads while the other writes.
+    LinearTwice,
     /// A buffer per partition in shared memory.
     Shared,
     /// A second buffer per partition in device memory.
@@ -403,21 +405,40 @@ pub enum RadixAlgorithm {
 }
 
 impl RadixAlgorithm {
+    /// Those of the thesis.
+    pub const PUBLISHED: [Self; 4] = [Self::Standard, Self::Linear, Self::Shared, Self::Hierarchical];
+
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Standard, Self::Linear, Self::Shared, Self::Hierarchical];
+    pub const ALL: [Self; 5] = [
+        Self::Standard,
+        Self::Linear,
+        Self::LinearTwice,
+        Self::Shared,
+        Self::Hierarchical,
+    ];
 
     /// Threads of a block, as in the thesis.
     fn threads(self) -> u32 {
         match self {
-            Self::Hierarchical => 512,
+            Self::Hierarchical | Self::LinearTwice => 512,
             _ => 1024,
         }
+    }
+
+    /// Blocks per multiprocessor.
+    #[must_use]
+    pub fn resident(self) -> u32 {
+        if self == Self::LinearTwice { 2 } else { 1 }
+    }
+
+    fn is_linear(self) -> bool {
+        matches!(self, Self::Linear | Self::LinearTwice)
     }
 
     fn number(self) -> u32 {
         match self {
             Self::Standard => 0,
-            Self::Linear => 1,
+            Self::Linear | Self::LinearTwice => 1,
             Self::Shared => 2,
             Self::Hierarchical => 3,
         }
@@ -427,7 +448,7 @@ impl RadixAlgorithm {
     fn words(self) -> u32 {
         match self {
             Self::Standard => 1,
-            Self::Linear => 4,
+            Self::Linear | Self::LinearTwice => 4,
             Self::Shared => 3,
             Self::Hierarchical => 5,
         }
@@ -439,6 +460,7 @@ impl std::fmt::Display for RadixAlgorithm {
         f.write_str(match self {
             Self::Standard => "Standard",
             Self::Linear => "Linear",
+            Self::LinearTwice => "Linear twice",
             Self::Shared => "Shared",
             Self::Hierarchical => "Hierarchical",
         })
@@ -465,13 +487,15 @@ impl RadixScatter {
     /// # Errors
     /// Those of [`Device::compile`].
     pub fn new(device: &Device, algorithm: RadixAlgorithm) -> Result<Self> {
-        let shared = device.info().shared_memory_per_block - STATIC_SHARED;
+        // Each block reserves 1 KiB.
+        let shared = device.info().shared_memory_per_block / algorithm.resident()
+            - STATIC_SHARED * algorithm.resident();
         let fits = |pairs: u32| {
             let tile = pairs * 2 * algorithm.threads() * RADIX_TUPLE_BYTES as u32;
             tile + ((4 * algorithm.words()) << RADIX_MOST_BITS) <= shared
         };
         let pairs = match algorithm {
-            RadixAlgorithm::Linear => [4, 2, 1].into_iter().find(|pairs| fits(*pairs)).unwrap_or(1),
+            _ if algorithm.is_linear() => [4, 2, 1].into_iter().find(|pairs| fits(*pairs)).unwrap_or(1),
             _ => 2,
         };
         Ok(Self {
@@ -488,6 +512,8 @@ impl RadixScatter {
         vec![
             format!("-DGALATEA_RADIX={}", algorithm.number()),
             format!("-DGALATEA_RADIX_PAIRS={pairs}"),
+            format!("-DGALATEA_RADIX_THREADS={}", algorithm.threads()),
+            format!("-DGALATEA_RADIX_RESIDENT={}", algorithm.resident()),
         ]
     }
 
@@ -558,7 +584,7 @@ impl RadixScatter {
         let of_parts = (4 * self.algorithm.words()) << bits.bits;
         let tuples = match self.algorithm {
             RadixAlgorithm::Standard => 0,
-            RadixAlgorithm::Linear => self.pairs * 2 * threads,
+            _ if self.algorithm.is_linear() => self.pairs * 2 * threads,
             _ => self.buffer(bits) << bits.bits,
         };
         let shared = tuples * RADIX_TUPLE_BYTES as u32 + of_parts;

@@ -76,8 +76,8 @@ fn partition(
     let pages = page_bits.map(|bits| {
         // Pages in descending order.
         let pages = tuples.len().div_ceil(1 << bits).max(1);
-        let memory = device.zeroed::<u64>(&stream, pages * 2 << bits).unwrap();
-        let page = |page: usize| memory.address() + ((pages - 1 - page) * 16 << bits) as u64;
+        let memory = device.zeroed::<u64>(&stream, (pages * 2) << bits).unwrap();
+        let page = |page: usize| memory.address() + (((pages - 1 - page) * 16) << bits) as u64;
         let addresses: Vec<u64> = (0..pages).map(page).collect();
         let addresses = device.upload(&stream, &addresses).unwrap();
         (memory, addresses, pages, bits)

@@ -98,7 +98,11 @@ GALATEA_INLINE void radix_buffered(const RadixScatterArguments& args, const Radi
                     }
                 }
                 const u32 owners = __ballot_sync(ALL_LANES, owner);
-                if (owners == 0) continue;
+                if (owners == 0) {
+                    // Another warp writes the buffer.
+                    if (pending) __nanosleep(32);
+                    continue;
+                }
                 u32 base = 0;
                 if (owner) {
                     while (atomicAdd(buffers.filled + part, 0u) < size) {
