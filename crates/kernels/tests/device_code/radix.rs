@@ -194,62 +194,66 @@ fn joined(build: &[Tuple], probe: &[Tuple]) -> [u64; 2] {
     sums
 }
 
-/// Tables that hold a partition, and those that do not, with repeated keys; perfect hashing without them.
 #[test]
 fn joins_of_partitions_find_all_matches() {
     for device in devices() {
-        let stream = device.stream().unwrap();
-        let kernel = RadixJoin::new(&device).unwrap();
-        for (table, raw, most) in [
-            (RadixTable::Chains(256), false, u32::MAX),
-            (RadixTable::Chains(64), false, 104),
-            (RadixTable::Perfect(3000), true, u32::MAX),
-            (RadixTable::Perfect(3000), true, 64),
-        ] {
-            let bits = RadixBits {
-                shift: 0,
-                bits: 3,
-                raw,
-            };
-            let build: Vec<Tuple> = match table {
-                RadixTable::Chains(_) => tuples(3000, 1),
-                RadixTable::Perfect(_) => (0..3000).map(|key| (key, mix64(key))).collect(),
-            };
-            let probe = tuples(5000, 2);
-            let upload = |tuples: &[Tuple]| {
-                let choice = (RadixAlgorithm::Linear, bits, RadixOrder::Partitions);
-                let lists = partition(&device, tuples, choice, (true, None));
-                let mut starts = vec![0u32];
-                for list in &lists {
-                    starts.push(starts[starts.len() - 1] + list.len() as u32);
-                }
-                let rows = lists.into_iter().flatten().flat_map(|tuple| [tuple.0, tuple.1]);
-                let rows: Vec<u64> = rows.collect();
-                let starts = device.upload(&stream, &starts).unwrap();
-                (device.upload(&stream, &rows).unwrap(), starts)
-            };
-            let (build_rows, build_starts) = upload(&build);
-            let (probe_rows, probe_starts) = upload(&probe);
-            let next = device.zeroed::<u32>(&stream, 1).unwrap();
-            let sums = device.zeroed::<u64>(&stream, 2).unwrap();
-            let pair = RadixPair {
-                build: build_rows.address(),
-                build_starts: build_starts.address(),
-                probe: probe_rows.address(),
-                probe_starts: probe_starts.address(),
-            };
-            kernel
-                .launch(
-                    &stream,
-                    pair,
-                    (bits, table, most),
-                    (next.address(), sums.address()),
-                    2,
-                )
-                .unwrap();
-            let found = stream.read(&sums, ..).unwrap();
-            assert_eq!(found, joined(&build, &probe), "{table:?}, {most}");
-        }
+        join_on(&device);
+    }
+}
+
+/// Tables that hold a partition, and those that do not, with repeated keys; perfect hashing without them.
+fn join_on(device: &Device) {
+    let stream = device.stream().unwrap();
+    let kernel = RadixJoin::new(device).unwrap();
+    for (table, raw, most) in [
+        (RadixTable::Chains(256), false, u32::MAX),
+        (RadixTable::Chains(64), false, 104),
+        (RadixTable::Perfect(3000), true, u32::MAX),
+        (RadixTable::Perfect(3000), true, 64),
+    ] {
+        let bits = RadixBits {
+            shift: 0,
+            bits: 3,
+            raw,
+        };
+        let build: Vec<Tuple> = match table {
+            RadixTable::Chains(_) => tuples(3000, 1),
+            RadixTable::Perfect(_) => (0..3000).map(|key| (key, mix64(key))).collect(),
+        };
+        let probe = tuples(5000, 2);
+        let upload = |tuples: &[Tuple]| {
+            let choice = (RadixAlgorithm::Linear, bits, RadixOrder::Partitions);
+            let lists = partition(device, tuples, choice, (true, None));
+            let mut starts = vec![0u32];
+            for list in &lists {
+                starts.push(starts[starts.len() - 1] + list.len() as u32);
+            }
+            let rows = lists.into_iter().flatten().flat_map(|tuple| [tuple.0, tuple.1]);
+            let rows: Vec<u64> = rows.collect();
+            let starts = device.upload(&stream, &starts).unwrap();
+            (device.upload(&stream, &rows).unwrap(), starts)
+        };
+        let (build_rows, build_starts) = upload(&build);
+        let (probe_rows, probe_starts) = upload(&probe);
+        let next = device.zeroed::<u32>(&stream, 1).unwrap();
+        let sums = device.zeroed::<u64>(&stream, 2).unwrap();
+        let pair = RadixPair {
+            build: build_rows.address(),
+            build_starts: build_starts.address(),
+            probe: probe_rows.address(),
+            probe_starts: probe_starts.address(),
+        };
+        kernel
+            .launch(
+                &stream,
+                pair,
+                (bits, table, most),
+                (next.address(), sums.address()),
+                2,
+            )
+            .unwrap();
+        let found = stream.read(&sums, ..).unwrap();
+        assert_eq!(found, joined(&build, &probe), "{table:?}, {most}");
     }
 }
 
@@ -307,4 +311,33 @@ fn nvrtc_compiles_every_algorithm() {
             }
         }
     }
+}
+
+/// Kernels whose threads communicate at barriers only. Those with buffers use fences in shared memory, which
+/// the detector of races does not follow.
+#[test]
+fn kernels_with_barriers_have_no_races() {
+    let options = EmulatorOptions {
+        seed: 5,
+        races: true,
+        shared_memory_per_block: 227 << 10,
+        ..EmulatorOptions::default()
+    };
+    let device = Device::emulated(options, DeviceOptions::default()).unwrap();
+    let bits = RadixBits {
+        shift: 0,
+        bits: 5,
+        raw: false,
+    };
+    let input = tuples(9001, 3);
+    for algorithm in [
+        RadixAlgorithm::Standard,
+        RadixAlgorithm::Linear,
+        RadixAlgorithm::LinearTwice,
+    ] {
+        for order in [RadixOrder::Partitions, RadixOrder::Blocks] {
+            partition(&device, &input, (algorithm, bits, order), (true, None));
+        }
+    }
+    join_on(&device);
 }
