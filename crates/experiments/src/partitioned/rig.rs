@@ -6,7 +6,7 @@ use std::time::Instant;
 use galatea_device::{Device, DeviceBuffer, Result, SharedMemory, Stream};
 use galatea_kernels::{
     RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin, RadixOffsets,
-    RadixOrder, RadixRows, RadixScatter, RadixTuples,
+    RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices, RadixTuples,
 };
 
 use super::data::Inputs;
@@ -63,6 +63,8 @@ pub struct Rig {
     pub(super) offsets: RadixOffsets,
     pub(super) gather: RadixGather,
     pub(super) join: RadixJoin,
+    pub(super) refine: RadixRefine,
+    pub(super) slices: RadixSlices,
     pub(super) check: RadixCheck,
     /// The rates of the machine.
     pub limits: Limits,
@@ -87,6 +89,8 @@ impl Rig {
             offsets: RadixOffsets::new(device)?,
             gather: RadixGather::new(device)?,
             join: RadixJoin::new(device)?,
+            refine: RadixRefine::new(device)?,
+            slices: RadixSlices::new(device)?,
             check: RadixCheck::new(device)?,
             limits: limits(device, bytes)?,
             inputs: None,

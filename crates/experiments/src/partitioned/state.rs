@@ -86,10 +86,15 @@ impl State {
         Some((self.shared.as_deref()?, self.offsets[page]?))
     }
 
+    /// Device address of the address of a page, and of those after it.
+    pub(super) fn table(&self, page: usize) -> u64 {
+        self.table.address() + 8 * page as u64
+    }
+
     /// The pages from one on, as an array.
     pub(super) fn rows_from(&self, page: usize) -> RadixRows {
         RadixRows::Pages {
-            addresses: self.table.address() + 8 * page as u64,
+            addresses: self.table(page),
             bits: self.bits,
         }
     }

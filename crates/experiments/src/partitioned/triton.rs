@@ -9,10 +9,12 @@
 //! | first pass | what it does |
 //! | --- | --- |
 //! | `Staged` | Copy engines bring chunks of columns, kernels partition them in device memory, and copy engines write whole chunks that do not fit into the state's limit to the host. A page of the state is a chunk. |
+//! | `Refined` | As `Staged`, but a chunk is partitioned by the bits of both passes while it is in device memory. |
 //! | `Direct` | As in the thesis: kernels read the columns over the link, twice, and write each row to its page in device or host memory. |
 //! | `Cpu` | Threads of the CPU partition to host memory. |
 //!
-//! The second half is the same for all. A kernel with a few blocks copies the slices of a partition from both
+//! After `Refined`, one kernel joins all partitions, and reads their slices where they are. The second half of
+//! the others is the thesis'. A kernel with a few blocks copies the slices of a partition from both
 //! memories to one array, while another stream partitions and joins the one before. A partition with more rows
 //! than a limit is joined in batches, and one of the second pass that exceeds shared memory in several tables.
 
@@ -20,8 +22,8 @@ use std::time::Instant;
 
 use galatea_device::{DeviceBuffer, Event, Result};
 use galatea_kernels::{
-    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPair, RadixRows, RadixSlice,
-    RadixTable, RadixTuples,
+    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixPair, RadixRows,
+    RadixSlice, RadixTable, RadixTuples,
 };
 
 use super::data::{Inputs, Relation};
@@ -39,16 +41,26 @@ const WORDS: usize = RADIX_TUPLE_BYTES / 8;
 pub enum First {
     /// Chunks copied, and partitioned in device memory by an algorithm.
     Staged(RadixAlgorithm),
+    /// The same, by the bits of both passes.
+    Refined(RadixAlgorithm),
     /// Partitioned across the link by an algorithm.
     Direct(RadixAlgorithm),
     /// Partitioned by the CPU.
     Cpu,
 }
 
+impl First {
+    /// Whether copy engines bring chunks.
+    fn has_chunks(self) -> bool {
+        matches!(self, Self::Staged(_) | Self::Refined(_))
+    }
+}
+
 impl std::fmt::Display for First {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Staged(algorithm) => write!(f, "Staged {algorithm}"),
+            Self::Refined(algorithm) => write!(f, "Refined {algorithm}"),
             Self::Direct(algorithm) => algorithm.fmt(f),
             Self::Cpu => f.write_str("CPU"),
         }
@@ -68,7 +80,8 @@ pub struct Options {
     pub bits: Option<(u32, u32)>,
     /// Bytes of state that may be in device memory.
     pub limit: u64,
-    /// Bits of the tuples of a chunk of the staged first pass.
+    /// Bits of the tuples of a chunk of the staged and the refined first pass. The refined one has larger
+    /// chunks if slices would have less than 128 rows, but at most four times as large ones.
     pub chunk_bits: u32,
     /// Bits of the rows of a page of the direct first pass: 17 for pages of 2 MiB.
     pub page_bits: u32,
@@ -166,6 +179,8 @@ pub struct Join {
     starts: DeviceBuffer<u32>,
     /// Chunks of columns and of rows.
     slots: Vec<[DeviceBuffer<u64>; 2]>,
+    /// Rows of a chunk between its two passes, and the positions of their partitions.
+    refined: Option<(DeviceBuffer<u64>, DeviceBuffer<u32>)>,
     second: Option<Second>,
     sums: DeviceBuffer<u64>,
 }
@@ -197,9 +212,14 @@ impl Join {
             bits: second_bits,
             raw,
         };
+        let mut options = options;
+        if matches!(options.first, First::Refined(_)) {
+            let wanted = first_bits.bits + second_bits.bits + 7;
+            options.chunk_bits = wanted.clamp(options.chunk_bits.saturating_sub(1), options.chunk_bits + 2);
+        }
         let most = options.multiprocessors.min(rig.multiprocessors()).max(1);
         let (algorithm, page_bits) = match options.first {
-            First::Staged(algorithm) => (algorithm, options.chunk_bits),
+            First::Staged(algorithm) | First::Refined(algorithm) => (algorithm, options.chunk_bits),
             First::Direct(algorithm) => (algorithm, options.page_bits),
             First::Cpu => (RadixAlgorithm::Standard, options.page_bits),
         };
@@ -216,15 +236,23 @@ impl Join {
             state = Some(State::new(rig, pages[0] + pages[1], page_bits, options.limit)?);
         }
         let first = Pass::new(rig, algorithm, first_bits, most)?;
-        let lists = match options.first {
-            First::Staged(_) => pages[0] + pages[1],
-            _ => 2,
+        let all_bits = first_bits.bits + second_bits.bits;
+        let words = match options.first {
+            First::Refined(_) => (pages[0] + pages[1]) * ((1 << all_bits) + 1),
+            First::Staged(_) => (pages[0] + pages[1]) * (first_bits.parts() + 1),
+            _ => 2 * (first_bits.parts() + 1),
         };
-        let starts = rig
-            .device
-            .zeroed(&rig.kernels, lists * (first_bits.parts() + 1))?;
+        let starts = rig.device.zeroed(&rig.kernels, words)?;
+        let mut refined = None;
+        if matches!(options.first, First::Refined(_)) {
+            let rows = rig
+                .device
+                .alloc::<u64>(&rig.kernels, WORDS << options.chunk_bits)?;
+            let starts = rig.device.zeroed::<u32>(&rig.kernels, first_bits.parts() + 1)?;
+            refined = Some((rows.assume_written(), starts));
+        }
         let mut slots = Vec::new();
-        if matches!(options.first, First::Staged(_)) {
+        if options.first.has_chunks() {
             for _ in 0..SLOTS {
                 let buffer = || {
                     let words = WORDS << options.chunk_bits;
@@ -246,6 +274,7 @@ impl Join {
             first,
             starts,
             slots,
+            refined,
             second: None,
             sums,
         })
@@ -277,6 +306,12 @@ impl Join {
                 // Copied in, counted, read and written; spilled rows are read again.
                 memory: (16 + 8 + 32) * tuples + spilled + second,
             },
+            // Joined where it is.
+            First::Refined(_) => Bytes {
+                to_device: 16 * tuples + spilled,
+                to_host: spilled,
+                memory: (16 + 8 + 32 + 16 + 32 + 16) * tuples,
+            },
             // Keys are read twice.
             First::Direct(_) => Bytes {
                 to_device: (16 + 8) * tuples + spilled,
@@ -293,7 +328,7 @@ impl Join {
 
     fn page_bits(&self) -> u32 {
         match self.options.first {
-            First::Staged(_) => self.options.chunk_bits,
+            first if first.has_chunks() => self.options.chunk_bits,
             _ => self.options.page_bits,
         }
     }
@@ -308,7 +343,11 @@ impl Join {
 
     /// Device address of a list of positions.
     fn starts_of(&self, list: usize) -> u64 {
-        self.starts.address() + (4 * list * (self.bits.0.parts() + 1)) as u64
+        let bits = match self.options.first {
+            First::Refined(_) => self.bits.0.bits + self.bits.1.bits,
+            _ => self.bits.0.bits,
+        };
+        self.starts.address() + (4 * list * ((1 << bits) + 1)) as u64
     }
 
     /// Queues the staged first pass of one side.
@@ -347,7 +386,16 @@ impl Join {
                 rig.kernels.wait(event)?;
             }
             let list = self.starts_of(page);
-            self.first.run(rig, tuples, RadixRows::Array(target), list)?;
+            match &self.refined {
+                None => self.first.run(rig, tuples, RadixRows::Array(target), list)?,
+                Some((rows, starts)) => {
+                    let (rows, starts) = (rows.address(), starts.address());
+                    self.first.run(rig, tuples, RadixRows::Array(rows), starts)?;
+                    let from = (rows, starts, self.bits.0.parts());
+                    let (stream, bits) = (&rig.kernels, self.bits.1);
+                    rig.refine.launch(stream, from, bits, (target, list))?;
+                }
+            }
             let done = rig.kernels.record()?;
             if let Some((memory, offset)) = host {
                 rig.spills.wait(&done)?;
@@ -384,7 +432,7 @@ impl Join {
             };
             return Ok((0..parts).map(pieces).collect());
         }
-        if matches!(self.options.first, First::Staged(_)) {
+        if self.options.first.has_chunks() {
             self.stage(rig, relation, side)?;
         } else if let Some(state) = &self.state {
             let tuples = relation.tuples();
@@ -430,6 +478,17 @@ impl Join {
         let mut build = self.first_pass(rig, &inputs.build, Side::Build)?;
         let mut probe = self.first_pass(rig, &inputs.probe, Side::Probe)?;
         rig.synchronize()?;
+        if matches!(self.options.first, First::Refined(_)) {
+            let first = begun.elapsed().as_secs_f64();
+            let begun = Instant::now();
+            self.join_slices(rig, inputs.build.count as u64)?;
+            let sums = rig.kernels.read(&self.sums, ..)?;
+            return Ok(Joined {
+                first,
+                second: begun.elapsed().as_secs_f64(),
+                sums: [sums[0], sums[1]],
+            });
+        }
         if self.host.is_none() {
             let starts = rig.kernels.read(&self.starts, ..)?;
             build = self.pieces(&starts, Side::Build);
@@ -445,6 +504,26 @@ impl Join {
             second: begun.elapsed().as_secs_f64(),
             sums: [sums[0], sums[1]],
         })
+    }
+
+    /// Joins all partitions from the slices of all pages.
+    fn join_slices(&self, rig: &Rig, domain: u64) -> Result<()> {
+        let Some(state) = &self.state else {
+            return Ok(());
+        };
+        let most = self.options.multiprocessors.min(rig.multiprocessors()).max(1);
+        let pages = |side: Side| RadixPages {
+            addresses: state.table(self.first_page(side)),
+            starts: self.starts_of(self.first_page(side)),
+            count: self.pages[side as usize] as u32,
+        };
+        let next = rig.device.zeroed::<u32>(&rig.kernels, 1)?;
+        let bits = self.bits.0.bits + self.bits.1.bits;
+        let table = self.options.table(domain);
+        let tables = (bits, self.options.perfect, table, self.options.entries);
+        let work = (next.address(), self.sums.address());
+        let sides = (pages(Side::Build), pages(Side::Probe));
+        rig.slices.launch(&rig.kernels, sides, tables, work, most)
     }
 
     /// Gathers, partitions and joins all pairs of partitions.
@@ -567,7 +646,7 @@ impl Join {
         rig.kernels.fill(&mut self.sums, 0)?;
         let mut begun = Instant::now();
         match self.options.first {
-            First::Staged(_) => {
+            First::Staged(_) | First::Refined(_) => {
                 rig.synchronize()?;
                 begun = Instant::now();
                 self.stage(rig, relation, Side::Probe)?;

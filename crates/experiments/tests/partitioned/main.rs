@@ -22,6 +22,7 @@ fn joins_find_all_matches() {
     let mut rig = Rig::new(&device, 1 << 16).unwrap();
     let firsts = RadixAlgorithm::ALL.map(First::Direct).into_iter();
     let firsts = firsts.chain(RadixAlgorithm::ALL.map(First::Staged));
+    let firsts = firsts.chain(RadixAlgorithm::ALL.map(First::Refined));
     for (number, first) in firsts.chain([First::Cpu]).enumerate() {
         let (build, probe) = (3000 + number, 7001);
         let mut inputs = Inputs::new(&device, build, probe).unwrap();

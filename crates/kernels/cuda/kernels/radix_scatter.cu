@@ -31,7 +31,15 @@ extern "C" __global__ void __launch_bounds__(GALATEA_RADIX_THREADS, GALATEA_RADI
 #if GALATEA_RADIX == 0
     radix_standard(args, input, output, begin, shared);
 #elif GALATEA_RADIX == 1
-    radix_linear<GALATEA_RADIX_PAIRS>(args, input, output, begin, shared);
+    __shared__ Scratch<u32> scratch;
+    const u32 parts = 1u << args.bits;
+    const RadixTile tile(shared, warps() * RadixBatch<GALATEA_RADIX_PAIRS>::WARP_TUPLES, parts);
+    for (u32 part = threadIdx.x; part < parts; part += blockDim.x) {
+        tile.counts[part] = 0;
+        tile.next[part] = args.offsets[u64(blockIdx.x) * parts + part];
+    }
+    __syncthreads();
+    radix_tiles<GALATEA_RADIX_PAIRS>(tile, args.raw, args.shift, args.bits, input, output, begin, scratch);
 #elif GALATEA_RADIX == 2
     radix_buffered<false>(args, input, output, begin, shared);
 #else

@@ -88,8 +88,9 @@ pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use radix::{
     RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixCheck, RadixCheckArguments,
     RadixGather, RadixGatherArguments, RadixGrid, RadixHistogram, RadixHistogramArguments, RadixJoin,
-    RadixJoinArguments, RadixOffsets, RadixOffsetsArguments, RadixOrder, RadixPair, RadixRows, RadixScatter,
-    RadixScatterArguments, RadixSlice, RadixTable, RadixTuples,
+    RadixJoinArguments, RadixOffsets, RadixOffsetsArguments, RadixOrder, RadixPages, RadixPair, RadixRefine,
+    RadixRefineArguments, RadixRows, RadixScatter, RadixScatterArguments, RadixSlice, RadixSlices,
+    RadixSlicesArguments, RadixTable, RadixTuples,
 };
 pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
 pub use rank_keys::{PLACE_FIELD_BITS, PlaceField, RankKeys, RankKeysArguments};
@@ -152,7 +153,9 @@ pub const KERNELS: &[KernelEntry] = &[
     RadixHistogram::ENTRY,
     RadixJoin::ENTRY,
     RadixOffsets::ENTRY,
+    RadixRefine::ENTRY,
     RadixScatter::ENTRY,
+    RadixSlices::ENTRY,
     RandomAccess::ENTRY,
     RankKeys::ENTRY,
     RowsInOrder::ENTRY,

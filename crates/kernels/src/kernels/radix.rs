@@ -176,6 +176,66 @@ kernel_arguments! {
     }
 }
 
+kernel_arguments! {
+    /// Arguments of `radix_refine`; the header describes each field.
+    pub struct RadixRefineArguments in "galatea/args/radix_refine.h" {
+        /// Partitioned rows.
+        pub rows: DevicePointer<u64>,
+        /// Positions of their partitions.
+        pub starts: DevicePointer<u32>,
+        /// Output.
+        pub output: DevicePointer<u64>,
+        /// Positions of refined partitions.
+        pub refined: DevicePointer<u32>,
+        /// 1: bits of keys.
+        pub raw: u32,
+        /// First bit.
+        pub shift: u32,
+        /// Bits.
+        pub bits: u32,
+        /// 0.
+        pub unused: u32,
+    }
+}
+
+kernel_arguments! {
+    /// Arguments of `radix_slices`; the header describes each field.
+    pub struct RadixSlicesArguments in "galatea/args/radix_slices.h" {
+        /// Addresses of pages of the build side.
+        pub build_pages: DevicePointer<u64>,
+        /// Addresses of pages of the probe side.
+        pub probe_pages: DevicePointer<u64>,
+        /// Positions of partitions in pages of the build side.
+        pub build_starts: DevicePointer<u32>,
+        /// Positions of partitions in pages of the probe side.
+        pub probe_starts: DevicePointer<u32>,
+        /// Number of the next partition.
+        pub next: DevicePointer<u32>,
+        /// Sum of payloads, and matches.
+        pub sums: DevicePointer<u64>,
+        /// Keys are less.
+        pub domain: u64,
+        /// Pages of the build side.
+        pub builds: u32,
+        /// Pages of the probe side.
+        pub probes: u32,
+        /// Partitions.
+        pub parts: u32,
+        /// Bits that all tuples of a partition share.
+        pub shift: u32,
+        /// Entries of a table.
+        pub capacity: u32,
+        /// Chains of a table; 0: perfect hashing.
+        pub heads: u32,
+        /// 1: hashes are keys.
+        pub raw: u32,
+        /// 0.
+        pub unused: u32,
+    }
+}
+
+kernel!(RadixRefine, "radix_refine", RadixRefineArguments);
+kernel!(RadixSlices, "radix_slices", RadixSlicesArguments);
 kernel!(RadixHistogram, "radix_histogram", RadixHistogramArguments);
 kernel!(RadixOffsets, "radix_offsets", RadixOffsetsArguments);
 kernel!(RadixScatter, "radix_scatter", RadixScatterArguments);
@@ -743,6 +803,151 @@ impl RadixJoin {
             RadixTable::Chains(heads) => 18 * capacity + 4 * heads,
             RadixTable::Perfect(_) => 16 * capacity,
         };
+        let geometry = Geometry::new(blocks.max(1), THREADS).with_shared(shared.into());
+        self.function.launch(stream, geometry, &arguments, &[])
+    }
+}
+
+/// Partitions the partitions of a chunk further.
+#[derive(Debug, Clone)]
+pub struct RadixRefine {
+    function: KernelFunction<Self>,
+    /// Pairs of tuples of a thread.
+    pairs: u32,
+}
+
+impl RadixRefine {
+    /// Threads of a block.
+    const BLOCK_THREADS: u32 = 512;
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        // Two blocks per multiprocessor.
+        let shared = device.info().shared_memory_per_block / 2 - 2 * STATIC_SHARED;
+        let fits = |pairs: u32| Self::shared(pairs, RADIX_MOST_BITS) <= shared;
+        let pairs = [4, 2, 1].into_iter().find(|pairs| fits(*pairs)).unwrap_or(1);
+        let options = [format!("-DGALATEA_RADIX_PAIRS={pairs}")];
+        let function = KernelFunction::load_with(device, options)?;
+        Ok(Self { function, pairs })
+    }
+
+    /// Bytes of shared memory of a block.
+    fn shared(pairs: u32, bits: u32) -> u32 {
+        pairs * 2 * Self::BLOCK_THREADS * RADIX_TUPLE_BYTES as u32 + (16 << bits)
+    }
+
+    /// Partitions rows at device address `rows`, whose `parts` partitions begin at the positions at `starts`,
+    /// by more bits. The rows of each partition keep their range in `output`. `refined` is the device address
+    /// of a word for each partition of both passes and one more, for their positions.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        (rows, starts, parts): (u64, u64, usize),
+        bits: RadixBits,
+        (output, refined): (u64, u64),
+    ) -> Result<()> {
+        let arguments = RadixRefineArguments {
+            rows: DevicePointer::new(rows),
+            starts: DevicePointer::new(starts),
+            output: DevicePointer::new(output),
+            refined: DevicePointer::new(refined),
+            raw: bits.raw.into(),
+            shift: bits.shift,
+            bits: bits.bits,
+            unused: 0,
+        };
+        let shared = Self::shared(self.pairs, bits.bits);
+        let geometry = Geometry::new(parts as u64, Self::BLOCK_THREADS).with_shared(shared.into());
+        self.function.launch(stream, geometry, &arguments, &[])
+    }
+}
+
+/// Pages of partitioned rows of one side of a join.
+#[derive(Debug, Clone, Copy)]
+pub struct RadixPages {
+    /// Device address of the addresses of pages.
+    pub addresses: u64,
+    /// Device address of the positions of partitions: a list for each page, with the end.
+    pub starts: u64,
+    /// Number of pages, at most [`RadixSlices::MOST_PAGES`].
+    pub count: u32,
+}
+
+/// Joins partitions whose tuples are slices of many pages.
+#[derive(Debug, Clone)]
+pub struct RadixSlices {
+    function: KernelFunction<Self>,
+    shared: u32,
+}
+
+impl RadixSlices {
+    /// The most pages of a side.
+    pub const MOST_PAGES: u32 = THREADS;
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let shared = device.info().shared_memory_per_block - STATIC_SHARED;
+        let function = KernelFunction::load(device)?;
+        Ok(Self { function, shared })
+    }
+
+    /// Queues the join of all partitions by `bits` bits of the hash from bit 0 on; the other arguments are
+    /// those of [`RadixJoin::launch`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] for more than [`Self::MOST_PAGES`] pages of a side; the device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        (build, probe): (RadixPages, RadixPages),
+        (bits, raw, table, most): (u32, bool, RadixTable, u32),
+        (next, sums): (u64, u64),
+        blocks: u32,
+    ) -> Result<()> {
+        for pages in [build.count, probe.count] {
+            if pages > Self::MOST_PAGES {
+                return Err(DeviceError::Range {
+                    what: "pages of a join",
+                    start: 0,
+                    end: pages.into(),
+                    len: Self::MOST_PAGES.into(),
+                });
+            }
+        }
+        let of_pages = 4 * (3 * build.count + 2 * probe.count);
+        let (heads, domain, entry) = match table {
+            RadixTable::Chains(heads) => (heads, 0, 18),
+            RadixTable::Perfect(domain) => (0, domain, 16),
+        };
+        let room = self.shared.saturating_sub(of_pages + 4 * heads) / entry;
+        let capacity = room.min(0xfffe).min(most).max(8) / 8 * 8;
+        let arguments = RadixSlicesArguments {
+            build_pages: DevicePointer::new(build.addresses),
+            probe_pages: DevicePointer::new(probe.addresses),
+            build_starts: DevicePointer::new(build.starts),
+            probe_starts: DevicePointer::new(probe.starts),
+            next: DevicePointer::new(next),
+            sums: DevicePointer::new(sums),
+            domain,
+            builds: build.count,
+            probes: probe.count,
+            parts: 1 << bits,
+            shift: bits,
+            capacity,
+            heads,
+            raw: raw.into(),
+            unused: 0,
+        };
+        let shared = entry * capacity + 4 * heads + of_pages;
         let geometry = Geometry::new(blocks.max(1), THREADS).with_shared(shared.into());
         self.function.launch(stream, geometry, &arguments, &[])
     }
