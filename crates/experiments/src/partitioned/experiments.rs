@@ -15,6 +15,9 @@ pub const FIGURES: [&str; 9] = [
     "4.18", "4.19", "4.17", "4.12", "4.20", "4.21", "4.23", "4.25", "4.16",
 ];
 
+/// Staging with the thesis' second half.
+const STAGED: First = First::Staged(RadixAlgorithm::Linear);
+
 /// The scale of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
@@ -290,8 +293,12 @@ impl Figure<'_> {
     fn scaling(&mut self) -> Result<()> {
         let options = self.options();
         for size in self.scale.sizes.clone() {
-            for perfect in [false, true] {
-                let options = Options { perfect, ..options };
+            for (first, perfect) in [(options.first, false), (options.first, true), (STAGED, false)] {
+                let options = Options {
+                    first,
+                    perfect,
+                    ..options
+                };
                 self.join((size, size), options, ("million tuples", size as f64))?;
             }
         }
@@ -312,6 +319,7 @@ impl Figure<'_> {
         for workload in self.workloads() {
             for first in [
                 self.options().first,
+                STAGED,
                 First::Direct(RadixAlgorithm::Hierarchical),
                 First::Cpu,
             ] {
@@ -329,7 +337,7 @@ impl Figure<'_> {
     fn first_passes(&mut self) -> Result<()> {
         for workload in self.workloads() {
             let published = RadixAlgorithm::PUBLISHED.map(First::Direct);
-            for first in published.into_iter().chain([self.options().first]) {
+            for first in published.into_iter().chain([STAGED, self.options().first]) {
                 if first == First::Direct(RadixAlgorithm::Standard) && workload.0 > self.scale.sizes[0] {
                     // It takes several seconds per run.
                     continue;
@@ -351,7 +359,7 @@ impl Figure<'_> {
         let tuples = workload.1 * self.scale.million;
         let mut inputs = self.rig.inputs(1, tuples, 1)?;
         let published = RadixAlgorithm::PUBLISHED.map(First::Direct);
-        for first in published.into_iter().chain([self.options().first]) {
+        for first in published.into_iter().chain([STAGED]) {
             let fanouts = self.scale.link_fanouts.clone();
             // The standard algorithm takes long.
             let each = if first == First::Direct(RadixAlgorithm::Standard) {

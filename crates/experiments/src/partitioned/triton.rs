@@ -100,7 +100,7 @@ impl Options {
     #[must_use]
     pub fn new(rig: &Rig) -> Self {
         Self {
-            first: First::Staged(RadixAlgorithm::Linear),
+            first: First::Refined(RadixAlgorithm::Linear),
             second: RadixAlgorithm::Linear,
             perfect: false,
             bits: None,
@@ -393,7 +393,8 @@ impl Join {
                     self.first.run(rig, tuples, RadixRows::Array(rows), starts)?;
                     let from = (rows, starts, self.bits.0.parts());
                     let (stream, bits) = (&rig.kernels, self.bits.1);
-                    rig.refine.launch(stream, from, bits, (target, list))?;
+                    let most = self.options.multiprocessors.min(rig.multiprocessors());
+                    rig.refine.launch(stream, from, bits, (target, list), most)?;
                 }
             }
             let done = rig.kernels.record()?;
@@ -632,8 +633,8 @@ impl Join {
         })
     }
 
-    /// Partitions the probe side alone, and checks the result. Returns the seconds of the kernels and copies;
-    /// for the direct pass, without its histogram.
+    /// Partitions the probe side alone by the first pass, and checks the result of kernels, except after
+    /// `Refined`. Returns the seconds of the kernels and copies; for the direct pass, without its histogram.
     ///
     /// # Errors
     /// The device's.

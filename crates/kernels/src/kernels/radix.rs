@@ -193,8 +193,8 @@ kernel_arguments! {
         pub shift: u32,
         /// Bits.
         pub bits: u32,
-        /// 0.
-        pub unused: u32,
+        /// Partitions of the first pass.
+        pub parts: u32,
     }
 }
 
@@ -851,6 +851,7 @@ impl RadixRefine {
         (rows, starts, parts): (u64, u64, usize),
         bits: RadixBits,
         (output, refined): (u64, u64),
+        multiprocessors: u32,
     ) -> Result<()> {
         let arguments = RadixRefineArguments {
             rows: DevicePointer::new(rows),
@@ -860,10 +861,11 @@ impl RadixRefine {
             raw: bits.raw.into(),
             shift: bits.shift,
             bits: bits.bits,
-            unused: 0,
+            parts: parts as u32,
         };
         let shared = Self::shared(self.pairs, bits.bits);
-        let geometry = Geometry::new(parts as u64, Self::BLOCK_THREADS).with_shared(shared.into());
+        let blocks = (parts as u64).min(2 * u64::from(multiprocessors.max(1)));
+        let geometry = Geometry::new(blocks, Self::BLOCK_THREADS).with_shared(shared.into());
         self.function.launch(stream, geometry, &arguments, &[])
     }
 }
