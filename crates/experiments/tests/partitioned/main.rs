@@ -80,3 +80,36 @@ fn figures_have_rows() {
         assert!(!findings(&rows).is_empty(), "{figure}");
     }
 }
+
+/// Blocks of our join communicate at barriers only.
+#[test]
+fn our_join_has_no_races() {
+    let options = EmulatorOptions {
+        seed: 11,
+        races: true,
+        ..EmulatorOptions::default()
+    };
+    let device = Device::emulated(options, DeviceOptions::default()).unwrap();
+    let mut rig = Rig::new(&device, 1 << 16).unwrap();
+    let mut inputs = Inputs::new(&device, 2500, 4000).unwrap();
+    inputs.fill(2500, 4000, 5).unwrap();
+    for (first, perfect) in [
+        (First::Refined(RadixAlgorithm::Linear), false),
+        (First::Refined(RadixAlgorithm::Linear), true),
+        (First::Staged(RadixAlgorithm::Linear), false),
+    ] {
+        let options = Options {
+            first,
+            perfect,
+            limit: 40 << 10,
+            bits: Some((2, 3)),
+            entries: 64,
+            chunk_bits: 10,
+            heads: 64,
+            ..Options::new(&rig)
+        };
+        let mut join = Join::new(&mut rig, &inputs, options).unwrap();
+        let joined = join.run(&rig, &inputs).unwrap();
+        assert_eq!(joined.sums, [inputs.sum(), 4000], "{options:?}");
+    }
+}
