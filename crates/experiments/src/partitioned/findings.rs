@@ -1,7 +1,7 @@
 //! Compares the thesis' results with measured rows: the published result, the measured facts, and whether the
 //! result holds.
 
-use super::experiments::Row;
+use super::row::Row;
 use crate::finding::{missing, verdict};
 
 /// The findings from rows of chapter 4 of the thesis. Each line ends in "holds", or in "does not hold, because"

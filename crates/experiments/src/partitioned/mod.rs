@@ -10,6 +10,7 @@
 //! | `data` | relations |
 //! | `rig` | the device, its rates, and the kernels of a pass |
 //! | `state` | pages of rows in device and host memory |
+//! | `options` | how a join runs |
 //! | `triton` | the Triton join, by a first pass of copy engines, of kernels across the link, or of the CPU |
 //! | `host` | radix partitioning by the CPU |
 //! | `experiments` | figures 4.12, 4.16 to 4.21, 4.23 and 4.25 |
@@ -32,12 +33,16 @@ mod data;
 mod experiments;
 mod findings;
 mod host;
+mod options;
 mod rig;
+mod row;
 mod state;
 mod triton;
 
 pub use data::{Inputs, Relation};
-pub use experiments::{FIGURES, Row, Scale, run};
+pub use experiments::{FIGURES, Scale, run};
 pub use findings::findings;
+pub use options::{First, Options};
 pub use rig::{Bytes, Limits, Rig};
-pub use triton::{First, Join, Joined, Options};
+pub use row::Row;
+pub use triton::{Join, Joined};

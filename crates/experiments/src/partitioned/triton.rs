@@ -22,12 +22,12 @@ use std::time::Instant;
 
 use galatea_device::{DeviceBuffer, Event, Result};
 use galatea_kernels::{
-    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixPair, RadixRows,
-    RadixSlice, RadixTable, RadixTuples,
+    RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixPair, RadixRows, RadixSlice, RadixTuples,
 };
 
 use super::data::{Inputs, Relation};
 use super::host::{HostRows, TASK};
+use super::options::{First, Options};
 use super::rig::{Bytes, Pass, Rig};
 use super::state::{Batch, State, batches};
 
@@ -35,104 +35,6 @@ use super::state::{Batch, State, batches};
 const SLOTS: usize = 3;
 /// Tuples of both columns of a chunk, in words.
 const WORDS: usize = RADIX_TUPLE_BYTES / 8;
-
-/// The first pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
-    /// Chunks copied, and partitioned in device memory by an algorithm.
-    Staged(RadixAlgorithm),
-    /// The same, by the bits of both passes.
-    Refined(RadixAlgorithm),
-    /// Partitioned across the link by an algorithm.
-    Direct(RadixAlgorithm),
-    /// Partitioned by the CPU.
-    Cpu,
-}
-
-impl First {
-    /// Whether copy engines bring chunks.
-    fn has_chunks(self) -> bool {
-        matches!(self, Self::Staged(_) | Self::Refined(_))
-    }
-}
-
-impl std::fmt::Display for First {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Staged(algorithm) => write!(f, "Staged {algorithm}"),
-            Self::Refined(algorithm) => write!(f, "Refined {algorithm}"),
-            Self::Direct(algorithm) => algorithm.fmt(f),
-            Self::Cpu => f.write_str("CPU"),
-        }
-    }
-}
-
-/// How a join runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// The first pass.
-    pub first: First,
-    /// The algorithm of the second pass.
-    pub second: RadixAlgorithm,
-    /// Perfect hashing and partitions by bits of keys, instead of chains and bits of hashes.
-    pub perfect: bool,
-    /// Bits of both passes; `None`: as many as equation 4.1 of the thesis asks for.
-    pub bits: Option<(u32, u32)>,
-    /// Bytes of state that may be in device memory.
-    pub limit: u64,
-    /// Bits of the tuples of a chunk of the staged and the refined first pass. The refined one has larger
-    /// chunks if slices would have less than 128 rows, but at most four times as large ones.
-    pub chunk_bits: u32,
-    /// Bits of the rows of a page of the direct first pass: 17 for pages of 2 MiB.
-    pub page_bits: u32,
-    /// The most multiprocessors that kernels use.
-    pub multiprocessors: u32,
-    /// The most rows of a partition's side that are joined at once.
-    pub batch: u32,
-    /// The most entries of a hash table.
-    pub entries: u32,
-    /// Chains of a hash table: 2048 in the thesis.
-    pub heads: u32,
-}
-
-impl Options {
-    /// The defaults for a device, without a limit of the state.
-    #[must_use]
-    pub fn new(rig: &Rig) -> Self {
-        Self {
-            first: First::Refined(RadixAlgorithm::Linear),
-            second: RadixAlgorithm::Linear,
-            perfect: false,
-            bits: None,
-            limit: u64::MAX,
-            chunk_bits: 22,
-            page_bits: 17,
-            multiprocessors: rig.multiprocessors(),
-            batch: 32 << 20,
-            entries: u32::MAX,
-            heads: 2048,
-        }
-    }
-
-    fn table(&self, domain: u64) -> RadixTable {
-        match self.perfect {
-            true => RadixTable::Perfect(domain),
-            false => RadixTable::Chains(self.heads),
-        }
-    }
-
-    /// Bits of both passes, for a build side of `count` tuples: tables are at most about 0.9 full.
-    fn bits_for(&self, rig: &Rig, count: u64) -> (u32, u32) {
-        if let Some(bits) = self.bits {
-            return bits;
-        }
-        let entries = rig.join.capacity(self.table(count)).min(self.entries);
-        let tables = (count as f64 / (0.9 * f64::from(entries))).log2().ceil();
-        let all = (tables.max(2.0) as u32).min(9 + RADIX_MOST_BITS);
-        let second = if all >= 12 { 9 } else { all / 2 };
-        (all - second, second)
-    }
-}
 
 /// A run of a join.
 #[derive(Debug, Clone, Copy)]
