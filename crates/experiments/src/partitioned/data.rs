@@ -90,8 +90,8 @@ impl Relation {
     }
 }
 
-/// A build side with each key below its size once, in a scattered order, and a probe side with uniform keys of
-/// it: each probe tuple has one match.
+/// A build side with each key below its size once, in a scattered order, and a probe side with uniform keys
+/// of it: each probe tuple has one match.
 #[derive(Debug)]
 pub struct Inputs {
     /// The build side, R.

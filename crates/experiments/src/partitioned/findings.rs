@@ -4,8 +4,8 @@
 use super::row::Row;
 use crate::finding::{missing, verdict};
 
-/// The findings from rows of chapter 4 of the thesis. Each line ends in "holds", or in "does not hold, because"
-/// and the figures that contradict it.
+/// The findings from rows of chapter 4 of the thesis. Each line ends in "holds", or in "does not hold,
+/// because" and the figures that contradict it.
 #[must_use]
 pub fn findings(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();

@@ -34,8 +34,8 @@ impl HostRows {
         self.address
     }
 
-    /// Partitions a relation, [`TASK`] tuples at a time. Returns the positions of the partitions of each task,
-    /// relative to its first row, each list with the end.
+    /// Partitions a relation, [`TASK`] tuples at a time. Returns the positions of the partitions of each
+    /// task, relative to its first row, each list with the end.
     pub(super) fn partition(&mut self, relation: &Relation, bits: RadixBits) -> Result<Vec<Vec<u32>>> {
         let len = self.memory.len() as u64;
         let memory = Arc::get_mut(&mut self.memory)

@@ -1,9 +1,9 @@
 //! Partitioned joins of relations in host memory, whose state exceeds device memory.
 //!
-//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022), chapter 4. A tuple has a
-//! key and a record number of 64 bits each. Relations are columns in pinned host memory, filled with a build
-//! side of unique keys and a probe side of uniform foreign keys. The result is the sum of the payloads of both
-//! sides of all matches, and their number, which every run compares with those of the generator.
+//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022), chapter 4. A tuple
+//! has a key and a record number of 64 bits each. Relations are columns in pinned host memory, filled with a
+//! build side of unique keys and a probe side of uniform foreign keys. The result is the sum of the payloads
+//! of both sides of all matches, and their number, which every run compares with those of the generator.
 //!
 //! | module | has |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | `state` | pages of rows in device and host memory |
 //! | `options` | how a join runs |
 //! | `triton` | the Triton join, by a first pass of copy engines, of kernels across the link, or of the CPU |
+//! | `second` | the second half of the thesis' join |
 //! | `host` | radix partitioning by the CPU |
 //! | `experiments` | figures 4.12, 4.16 to 4.21, 4.23 and 4.25 |
 //! | `findings` | the results of the thesis that hold for the rows |
@@ -24,8 +25,8 @@
 //!   block computes all positions. The thesis' blocks have separate regions (`RadixOrder::Blocks`), so that a
 //!   partition has a slice for each block. Neither needs global atomics.
 //! - A table of page addresses replaces the mapping of alternating pages into one range.
-//! - A few multiprocessors copy partitions of the second half from both memories, instead of a second pass that
-//!   reads over the link with half of the multiprocessors.
+//! - A few multiprocessors copy partitions of the second half from both memories, instead of a second pass
+//!   that reads over the link with half of the multiprocessors.
 //!
 //! One skewed partition of the second pass is joined by one block: it is right, but slow.
 
@@ -36,6 +37,7 @@ mod host;
 mod options;
 mod rig;
 mod row;
+mod second;
 mod state;
 mod triton;
 

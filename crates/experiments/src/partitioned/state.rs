@@ -2,8 +2,8 @@
 //!
 //! The pages of both memories alternate in proportion to their numbers (figure 4.11 of the thesis), so that
 //! link and device memory are busy at the same time in every phase. The thesis maps both kinds of pages into
-//! one range of virtual addresses. Here a table of their addresses has the same effect: kernels look a page up
-//! for each row that they store.
+//! one range of virtual addresses. Here a table of their addresses has the same effect: kernels look a page
+//! up for each row that they store.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The Triton join (Lutz 2022, 4.4): a radix join in two passes, whose input is in host memory, and whose state
-//! between the passes may exceed a part of the device's memory.
+//! The Triton join (Lutz 2022, 4.4): a radix join in two passes, whose input is in host memory, and whose
+//! state between the passes may exceed a part of the device's memory.
 //!
 //! ```text
 //!   columns (host) ── first pass ── pages of rows (device, host) ── gathered ── second pass ── joined in
@@ -13,23 +13,23 @@
 //! | `Direct` | As in the thesis: kernels read the columns over the link, twice, and write each row to its page in device or host memory. |
 //! | `Cpu` | Threads of the CPU partition to host memory. |
 //!
-//! After `Refined`, one kernel joins all partitions, and reads their slices where they are. The second half of
-//! the others is the thesis'. A kernel with a few blocks copies the slices of a partition from both
-//! memories to one array, while another stream partitions and joins the one before. A partition with more rows
-//! than a limit is joined in batches, and one of the second pass that exceeds shared memory in several tables.
+//! After `Refined`, one kernel joins all partitions, and reads their slices where they are. The second half
+//! of the others is the thesis'. A kernel with a few blocks copies the slices of a partition from both
+//! memories to one array, while another stream partitions and joins the one before. A partition with more
+//! rows than a limit is joined in batches, and one of the second pass that exceeds shared memory in several
+//! tables.
 
 use std::time::Instant;
 
 use galatea_device::{DeviceBuffer, Event, Result};
-use galatea_kernels::{
-    RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixPair, RadixRows, RadixSlice, RadixTuples,
-};
+use galatea_kernels::{RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixRows, RadixTuples};
 
 use super::data::{Inputs, Relation};
 use super::host::{HostRows, TASK};
 use super::options::{First, Options};
 use super::rig::{Bytes, Pass, Rig};
-use super::state::{Batch, State, batches};
+use super::second::{Pieces, SecondHalf};
+use super::state::State;
 
 /// Chunks in flight.
 const SLOTS: usize = 3;
@@ -54,19 +54,6 @@ enum Side {
     Probe,
 }
 
-/// The buffers of the second half.
-#[derive(Debug)]
-struct Second {
-    pass: Pass,
-    /// Partitions gathered, two per side.
-    gathered: [[DeviceBuffer<u64>; 2]; 2],
-    /// Partitions of the second pass, by side.
-    rows: [DeviceBuffer<u64>; 2],
-    starts: [DeviceBuffer<u32>; 2],
-    /// Rows of the buffers of each side.
-    room: [u32; 2],
-}
-
 /// A join with its memory, for several runs.
 #[derive(Debug)]
 pub struct Join {
@@ -83,16 +70,8 @@ pub struct Join {
     slots: Vec<[DeviceBuffer<u64>; 2]>,
     /// Rows of a chunk between its two passes, and the positions of their partitions.
     refined: Option<(DeviceBuffer<u64>, DeviceBuffer<u32>)>,
-    second: Option<Second>,
+    second: SecondHalf,
     sums: DeviceBuffer<u64>,
-}
-
-/// A step of the second half: a batch of the build side with one of the probe side.
-struct Step {
-    build: Batch,
-    probe: Batch,
-    /// Whether the build side's batch differs from that of the step before.
-    new_build: bool,
 }
 
 impl Join {
@@ -177,7 +156,7 @@ impl Join {
             starts,
             slots,
             refined,
-            second: None,
+            second: SecondHalf::new(options, second_bits),
             sums,
         })
     }
@@ -319,7 +298,7 @@ impl Join {
     }
 
     /// The first pass over one side. Returns the pieces of each partition: addresses and numbers of rows.
-    fn first_pass(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<Vec<Vec<(u64, u32)>>> {
+    fn first_pass(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<Vec<Pieces>> {
         let parts = self.bits.0.parts();
         let index = side as usize;
         if let Some(host) = &mut self.host {
@@ -347,7 +326,7 @@ impl Join {
     }
 
     /// The pieces of each partition of a side, after the first pass of kernels.
-    fn pieces(&self, starts: &[u32], side: Side) -> Vec<Vec<(u64, u32)>> {
+    fn pieces(&self, starts: &[u32], side: Side) -> Vec<Pieces> {
         let parts = self.bits.0.parts();
         let list = |number: usize| &starts[number * (parts + 1)..(number + 1) * (parts + 1)];
         let first = self.first_page(side);
@@ -399,7 +378,8 @@ impl Join {
         }
         let first = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        self.second_half(rig, &build, &probe, inputs.build.count as u64)?;
+        let (sums, domain) = (self.sums.address(), inputs.build.count as u64);
+        self.second.run(rig, (&build, &probe), domain, sums)?;
         let sums = rig.kernels.read(&self.sums, ..)?;
         rig.synchronize()?;
         Ok(Joined {
@@ -427,112 +407,6 @@ impl Join {
         let work = (next.address(), self.sums.address());
         let sides = (pages(Side::Build), pages(Side::Probe));
         rig.slices.launch(&rig.kernels, sides, tables, work, most)
-    }
-
-    /// Gathers, partitions and joins all pairs of partitions.
-    fn second_half(
-        &mut self,
-        rig: &Rig,
-        build: &[Vec<(u64, u32)>],
-        probe: &[Vec<(u64, u32)>],
-        domain: u64,
-    ) -> Result<()> {
-        let mut slices = Vec::new();
-        let mut steps = Vec::new();
-        let mut room = [1u32; 2];
-        for (build, probe) in build.iter().zip(probe) {
-            let build = batches(build, self.options.batch, &mut slices);
-            let probe = batches(probe, self.options.batch, &mut slices);
-            for build in build {
-                room[0] = room[0].max(build.rows);
-                for (number, probe) in probe.iter().enumerate() {
-                    room[1] = room[1].max(probe.rows);
-                    steps.push(Step {
-                        build,
-                        probe: *probe,
-                        new_build: number == 0,
-                    });
-                }
-            }
-        }
-        if steps.is_empty() {
-            return Ok(());
-        }
-        let most = self.options.multiprocessors.min(rig.multiprocessors()).max(1);
-        // A few multiprocessors copy, the others partition and join.
-        let gathering = (most / 6).max(1);
-        let computing = most.saturating_sub(gathering).max(1);
-        let second = match self.second.take() {
-            Some(second) if second.room[0] >= room[0] && second.room[1] >= room[1] => second,
-            _ => self.buffers(rig, room, computing)?,
-        };
-        let slices: DeviceBuffer<RadixSlice> = rig.device.upload(&rig.kernels, &slices)?;
-        let next = rig.device.zeroed::<u32>(&rig.kernels, steps.len())?;
-        slices.used_by(&rig.copies)?;
-        let table = self.options.table(domain);
-        let mut joined: [Option<Event>; 2] = Default::default();
-        let mut of_build = 0;
-        for (number, step) in steps.iter().enumerate() {
-            let slot = number % 2;
-            if let Some(event) = &joined[slot] {
-                rig.copies.wait(event)?;
-            }
-            let gather = |batch: &Batch, rows: &DeviceBuffer<u64>| {
-                let target = (rows.address(), batch.origin);
-                let (stream, slices) = (&rig.copies, slices.address());
-                rig.gather.launch(stream, slices, batch.slices, target, gathering)
-            };
-            let partition = |batch: &Batch, from: &DeviceBuffer<u64>, side: usize| {
-                let tuples = RadixTuples {
-                    keys: from.address(),
-                    values: None,
-                    count: batch.rows.into(),
-                };
-                let rows = RadixRows::Array(second.rows[side].address());
-                second.pass.run(rig, tuples, rows, second.starts[side].address())
-            };
-            if step.new_build {
-                of_build = slot;
-                gather(&step.build, &second.gathered[0][of_build])?;
-            }
-            gather(&step.probe, &second.gathered[1][slot])?;
-            rig.kernels.wait(&rig.copies.record()?)?;
-            if step.new_build {
-                partition(&step.build, &second.gathered[0][of_build], 0)?;
-            }
-            partition(&step.probe, &second.gathered[1][slot], 1)?;
-            let pair = RadixPair {
-                build: second.rows[0].address(),
-                build_starts: second.starts[0].address(),
-                probe: second.rows[1].address(),
-                probe_starts: second.starts[1].address(),
-            };
-            let work = (next.address() + 4 * number as u64, self.sums.address());
-            let tables = (second.pass.bits(), table, self.options.entries);
-            rig.join.launch(&rig.kernels, pair, tables, work, computing)?;
-            joined[slot] = Some(rig.kernels.record()?);
-        }
-        self.second = Some(second);
-        Ok(())
-    }
-
-    fn buffers(&self, rig: &Rig, room: [u32; 2], blocks: u32) -> Result<Second> {
-        let rows = |side: usize| {
-            // Room for other runs, whose partitions have slightly more rows.
-            let words = WORDS * (room[side] as usize + room[side] as usize / 16 + 64);
-            let rows = rig.device.alloc::<u64>(&rig.kernels, words)?.assume_written();
-            rows.used_by(&rig.copies)?;
-            Ok::<_, galatea_device::DeviceError>(rows)
-        };
-        let bits = self.bits.1;
-        let starts = || rig.device.zeroed::<u32>(&rig.kernels, bits.parts() + 1);
-        Ok(Second {
-            pass: Pass::new(rig, self.options.second, bits, blocks)?,
-            gathered: [[rows(0)?, rows(0)?], [rows(1)?, rows(1)?]],
-            rows: [rows(0)?, rows(1)?],
-            starts: [starts()?, starts()?],
-            room: room.map(|rows| rows + rows / 16),
-        })
     }
 
     /// Partitions the probe side alone by the first pass, and checks the result of kernels, except after

@@ -1,5 +1,5 @@
-// Grid scope. Copies the slices of a partition from device and host memory into one array. Warps take slices of
-// both memories at the same time, so the link and the device's memory are busy together.
+// Grid scope. Copies the slices of a partition from device and host memory into one array. Warps take slices
+// of both memories at the same time, so the link and the device's memory are busy together.
 #include "galatea/args/radix_gather.h"
 
 using namespace galatea;

@@ -1,5 +1,5 @@
-// Grid scope. The second pass over a chunk of tuples: each block partitions partitions of the first pass, which
-// it reads twice, to the same positions. All partitions of both passes are in order.
+// Grid scope. The second pass over a chunk of tuples: each block partitions partitions of the first pass,
+// which it reads twice, to the same positions. All partitions of both passes are in order.
 #include "galatea/args/radix_refine.h"
 #include "galatea/radix/linear.cuh"
 

@@ -1,11 +1,11 @@
 // Block scope. Partitioning with a buffer per partition in shared memory (Lutz 2022, 4.3.2, "Shared"), and a
-// second one in device memory (4.3.3, "Hierarchical"). All warps of the block fill the same buffers, and a full
-// buffer is written whole, in aligned lines.
+// second one in device memory (4.3.3, "Hierarchical"). All warps of the block fill the same buffers, and a
+// full buffer is written whole, in aligned lines.
 //
 // A lane reserves a slot of the buffer of its tuple's partition by an atomic increment. Slots below the
-// buffer's size are its own: it stores its tuple, and then counts it as filled. The lane that receives exactly
-// the size owns the buffer: it waits until all slots are filled, its warp writes the buffer, and it empties the
-// buffer. Lanes that receive more try again.
+// buffer's size are its own: it stores its tuple, and then counts it as filled. The lane that receives
+// exactly the size owns the buffer: it waits until all slots are filled, its warp writes the buffer, and it
+// empties the buffer. Lanes that receive more try again.
 //
 //   slots ── reserved (may exceed the size while a buffer is full) ── filled ── written by the owner's warp
 //

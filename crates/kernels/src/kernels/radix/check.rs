@@ -31,8 +31,8 @@ impl RadixCheck {
         mix64(key ^ mix64(value))
     }
 
-    /// Adds the sum of the hashes of partitioned tuples, and the number of tuples in a wrong partition, to the
-    /// two values at device address `sums`. `starts` has `lists` positions and the end.
+    /// Adds the sum of the hashes of partitioned tuples, and the number of tuples in a wrong partition, to
+    /// the two values at device address `sums`. `starts` has `lists` positions and the end.
     ///
     /// # Errors
     /// The device's.

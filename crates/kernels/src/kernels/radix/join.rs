@@ -105,9 +105,9 @@ impl RadixJoin {
         }
     }
 
-    /// Queues the join of all pairs of partitions. `shift` bits of the hashes of a partition are equal. `next`
-    /// is the device address of a word, 0; the sum of the payloads of both sides of all matches, and the
-    /// number of matches, are added to the two values at `sums`. A table has at most `most` entries.
+    /// Queues the join of all pairs of partitions. `shift` bits of the hashes of a partition are equal.
+    /// `next` is the device address of a word, 0; the sum of the payloads of both sides of all matches, and
+    /// the number of matches, are added to the two values at `sums`. A table has at most `most` entries.
     ///
     /// # Errors
     /// The device's.

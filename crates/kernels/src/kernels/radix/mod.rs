@@ -1,8 +1,8 @@
 //! Radix partitioning of tuples and joins of partitions, after C. Lutz, *Scalable Data Management using GPUs
 //! with Fast Interconnects* (2022), chapter 4.
 //!
-//! Input and output are addresses, since they may be in device memory or in mapped host memory: a caller calls
-//! [`DeviceBuffer::used_by`](galatea_device::DeviceBuffer::used_by) for buffers of other streams. All
+//! Input and output are addresses, since they may be in device memory or in mapped host memory: a caller
+//! calls [`DeviceBuffer::used_by`](galatea_device::DeviceBuffer::used_by) for buffers of other streams. All
 //! positions are 32 bits, so an array has fewer than 2^32 tuples.
 
 mod arguments;
