@@ -34,6 +34,18 @@ pub struct Bytes {
     pub memory: u64,
 }
 
+impl std::ops::Add for Bytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            to_device: self.to_device + other.to_device,
+            to_host: self.to_host + other.to_host,
+            memory: self.memory + other.memory,
+        }
+    }
+}
+
 impl Bytes {
     /// The seconds that the link needs for these bytes, if both directions work at the same time.
     #[must_use]

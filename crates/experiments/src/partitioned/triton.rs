@@ -173,38 +173,34 @@ impl Join {
         self.state.as_ref().map_or(1.0, State::spilled)
     }
 
-    /// The bytes that a join of `tuples` tuples moves at least.
+    /// The bytes that the first pass and the second half of a join of `tuples` tuples move at least.
     #[must_use]
-    pub fn bytes(&self, tuples: u64) -> Bytes {
+    pub fn bytes(&self, tuples: u64) -> [Bytes; 2] {
         let spilled = (self.spilled() * (16 * tuples) as f64) as u64;
         let cached = 16 * tuples - spilled;
-        // The second half: gathered, counted, partitioned and joined.
+        // Gathered, counted, partitioned and joined.
         let second = cached + (16 + 16 + 32 + 16) * tuples;
-        match self.options.first {
-            First::Staged(_) => Bytes {
-                to_device: 16 * tuples + spilled,
-                to_host: spilled,
-                // Copied in, counted, read and written; spilled rows are read again.
-                memory: (16 + 8 + 32) * tuples + spilled + second,
-            },
-            // Joined where it is.
-            First::Refined(_) => Bytes {
-                to_device: 16 * tuples + spilled,
-                to_host: spilled,
-                memory: (16 + 8 + 32 + 16 + 32 + 16) * tuples,
-            },
+        // Reads over the link, writes over it, bytes of device memory, and those of the second half.
+        let (read, written, first, second) = match self.options.first {
+            // Copied in, counted, read and written; spilled rows are read again.
+            First::Staged(_) => (16, spilled, (16 + 8 + 32) * tuples + spilled, second),
+            // Counted, read and written once more, and joined in place.
+            First::Refined(_) => (16, spilled, (16 + 8 + 32 + 16 + 32) * tuples + spilled, cached),
             // Keys are read twice.
-            First::Direct(_) => Bytes {
-                to_device: (16 + 8) * tuples + spilled,
-                to_host: spilled,
-                memory: cached + second,
-            },
-            First::Cpu => Bytes {
-                to_device: 16 * tuples,
-                to_host: 0,
-                memory: second,
-            },
-        }
+            First::Direct(_) => (16 + 8, spilled, cached, second),
+            First::Cpu => (0, 0, 0, second),
+        };
+        let of_first = Bytes {
+            to_device: read * tuples,
+            to_host: written,
+            memory: first,
+        };
+        let of_second = Bytes {
+            to_device: spilled,
+            to_host: 0,
+            memory: second,
+        };
+        [of_first, of_second]
     }
 
     fn page_bits(&self) -> u32 {
