@@ -40,10 +40,10 @@ GALATEA_INLINE void radix_tiles(const RadixTile& tile, u32 raw, u32 shift, u32 b
     u32 from;
     u32 to;
     radix_own_parts(1u << bits, from, to);
+    Batch batch;
+    radix_load(batch, input, begin + warp() * Batch::WARP_TUPLES);
     for (u64 first = begin; first < input.end; first += tile_tuples) {
-        Batch batch;
         u32 taken[Batch::EACH];
-        radix_load(batch, input, first + warp() * Batch::WARP_TUPLES);
 #pragma unroll
         for (u32 t = 0; t < Batch::EACH; ++t) {
             if ((batch.valid >> t & 1) == 0) continue;
@@ -70,6 +70,8 @@ GALATEA_INLINE void radix_tiles(const RadixTile& tile, u32 raw, u32 shift, u32 b
             store_vector(tile.tuples, tile.firsts[taken[t] >> 16] + (taken[t] & 0xffffu), batch.tuple[t]);
         }
         __syncthreads();
+        // The next tile is loaded while this one is written.
+        radix_load(batch, input, first + tile_tuples + warp() * Batch::WARP_TUPLES);
         for (u32 at = threadIdx.x; at < total; at += blockDim.x) {
             const Tuple tuple = load_vector<2>(tile.tuples, at);
             const u32 part = radix_part(tuple.item[0], raw, shift, bits);
