@@ -171,10 +171,15 @@ impl Inputs {
         let keys = words(&mut self.build.keys)?[..build].par_chunks_mut(PIECE);
         let values = words(&mut self.build.values)?[..build].par_chunks_mut(PIECE);
         keys.zip(values).enumerate().for_each(|(piece, (keys, values))| {
-            let rows = (piece * PIECE) as u64..;
-            for (row, (key, value)) in rows.zip(keys.iter_mut().zip(values)) {
-                *key = ((u128::from(row) + u128::from(seed)) * step % build as u128) as u64;
-                *value = mix64(BUILD_SEED ^ *key);
+            let first = (piece * PIECE) as u128 + u128::from(seed);
+            let mut next = (first * step % build as u128) as u64;
+            for (key, value) in keys.iter_mut().zip(values) {
+                *key = next;
+                *value = mix64(BUILD_SEED ^ next);
+                next += step as u64;
+                if next >= build as u64 {
+                    next -= build as u64;
+                }
             }
         });
         let keys = words(&mut self.probe.keys)?[..probe].par_chunks_mut(PIECE);
