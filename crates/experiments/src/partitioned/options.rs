@@ -97,7 +97,12 @@ impl Options {
         let entries = rig.join.capacity(self.table(count)).min(self.entries);
         let tables = (count as f64 / (0.9 * f64::from(entries))).log2().ceil();
         let all = (tables.max(2.0) as u32).min(9 + RADIX_MOST_BITS);
-        let second = if all >= 12 { 9 } else { all / 2 };
+        let second = match self.first {
+            _ if all < 12 => all / 2,
+            // A block refines a partition of the first pass at a time, so all multiprocessors need some.
+            First::Refined(_) => (all - 8).min(RADIX_MOST_BITS),
+            _ => 9,
+        };
         (all - second, second)
     }
 }
