@@ -18,6 +18,7 @@ use crate::buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, resolve};
 use crate::errors::{DeviceError, Result};
 use crate::event::Event;
 use crate::host::{HostMemory, HostView, checked_end};
+use crate::shared::SharedMemory;
 use crate::stream::Stream;
 use crate::sys::Batch;
 
@@ -320,6 +321,28 @@ impl Stream {
             done,
             stream: self.clone(),
         })
+    }
+
+    /// Queues a copy of device memory to memory that kernels and the host share, from byte `offset` on. The
+    /// memory is kept alive until the copy is done.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] if the copy does not fit; the errors of the device.
+    pub fn copy_to_shared<'a, T: Pod>(
+        &self,
+        source: impl Into<DeviceSlice<'a, T>>,
+        target: &SharedMemory,
+        offset: usize,
+    ) -> Result<()> {
+        let source = source.into();
+        let bytes = usize::try_from(source.bytes()).unwrap_or(usize::MAX);
+        checked_end("copy of device memory to the host", offset, bytes, target.len())?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // Rust has no references to shared memory, so the device may write it at any time.
+        self.enqueue_download(&source, target.pointer().wrapping_add(offset))?;
+        self.hold(vec![Arc::clone(target.memory())])
     }
 
     /// Queues the copy. The target must stay valid and unread until it is done.

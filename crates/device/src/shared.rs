@@ -58,6 +58,10 @@ impl SharedMemory {
         false
     }
 
+    pub(crate) fn memory(&self) -> &Arc<HostMemory> {
+        &self.memory
+    }
+
     /// Its first byte, for the host. Reading and writing through the pointer is unsafe: see the module's
     /// documentation.
     #[must_use]

@@ -6,6 +6,7 @@
 //! | [`flow`] | Z. Li et al., *XeFlow* (IEEE TC 2020), section 6 | `galatea bench flow`; the example `measure`, which needs no DataFusion | `bench/results/*/flow*`, `bench/results/*/streams` |
 //! | [`transfer`] | C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022), chapter 3 and section 4.2.4 | `galatea bench transfer` | `bench/results/*/transfer` |
 //! | [`joins`] | the same thesis, sections 3.4 to 3.6 and figure 4.1 | `galatea bench papers`; the example `joins` | `bench/results/*/papers` |
+//! | [`partitioned`] | the same, chapter 4 | the example `partitions`, which needs no DataFusion | |
 //! | [`heap`] | M. Pham et al., *Dynamic Memory Management in Massively Parallel Systems* (ICS 2022), sections 3.2 and 4.1 | `galatea bench allocator` | `bench/results/*/allocator*` |
 //!
 //! [`papers`] maps figures of the thesis to experiments, for `galatea bench papers`.
@@ -23,5 +24,6 @@ pub mod flow;
 pub mod heap;
 pub mod joins;
 pub mod papers;
+pub mod partitioned;
 mod runs;
 pub mod transfer;

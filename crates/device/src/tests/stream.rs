@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Gate, devices, emulated, launch_add, other_handles};
-use crate::{DeviceBuffer, DeviceError, HostMemory, HostView};
+use crate::{DeviceBuffer, DeviceError, HostMemory, HostView, SharedMemory};
 
 fn counting(bytes: usize) -> HostView {
     let mut memory = HostMemory::new(bytes).unwrap();
@@ -76,6 +76,32 @@ fn host_memory_is_copied_pinned_or_not() {
             assert_eq!(target.as_slice()[24..1024], view.as_slice()[5..1005]);
             assert_eq!((target.as_slice()[23], target.as_slice()[1024]), (0, 0));
         }
+    }
+}
+
+#[test]
+fn copies_to_shared_memory_write_only_their_range() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let values: Vec<u32> = (0..1000).collect();
+        let buffer = device.upload(&stream, &values).unwrap();
+        let shared = SharedMemory::new(&device, 8192).unwrap();
+        stream
+            .copy_to_shared(buffer.slice(10..20).unwrap(), &shared, 16)
+            .unwrap();
+        let beyond = stream.copy_to_shared(&buffer, &shared, 8192 - 3996);
+        assert!(matches!(beyond, Err(DeviceError::Range { .. })), "{beyond:?}");
+        stream.synchronize().unwrap();
+        let words = shared.pointer().cast::<u32>();
+        // SAFETY: the memory has 2048 words, and no copy is in progress.
+        let found: Vec<u32> = (0..16).map(|word| unsafe { words.add(word).read() }).collect();
+        let mut expected = vec![0; 16];
+        expected[4..14].copy_from_slice(&values[10..20]);
+        assert_eq!(found, expected);
+        // The stream keeps the memory until the copy is done.
+        stream.copy_to_shared(&buffer, &shared, 0).unwrap();
+        drop(shared);
+        stream.synchronize().unwrap();
     }
 }
 

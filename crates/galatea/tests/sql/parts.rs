@@ -413,10 +413,7 @@ async fn single_oversized_key_falls_back_to_the_cpu() {
         .collect()
         .await
         .expect_err("too much");
-    assert!(
-        error.to_string().contains("rows of one partition"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("rows of one partition"), "{error}");
 }
 
 /// Strings that are group keys, or the minimum of a group, fill their initial memory. Then all partitions

@@ -34,6 +34,7 @@ mod match_lanes;
 mod nothing;
 mod pipeline;
 mod prefix_sum;
+mod radix;
 mod random_access;
 mod rank_keys;
 mod read_bandwidth;
@@ -90,6 +91,13 @@ pub use pipeline::{
     PipelineArguments,
 };
 pub use prefix_sum::{PrefixSum, PrefixSumArguments};
+pub use radix::{
+    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixCheck, RadixCheckArguments,
+    RadixGather, RadixGatherArguments, RadixGrid, RadixHistogram, RadixHistogramArguments, RadixJoin,
+    RadixJoinArguments, RadixOffsets, RadixOffsetsArguments, RadixOrder, RadixPages, RadixPair, RadixRefine,
+    RadixRefineArguments, RadixRows, RadixScatter, RadixScatterArguments, RadixSlice, RadixSlices,
+    RadixSlicesArguments, RadixTable, RadixTuples,
+};
 pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
 pub use rank_keys::{PLACE_FIELD_BITS, PlaceField, RankKeys, RankKeysArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
@@ -149,6 +157,14 @@ pub const KERNELS: &[KernelEntry] = &[
     Nothing::ENTRY,
     Pipeline::ENTRY,
     PrefixSum::ENTRY,
+    RadixCheck::ENTRY,
+    RadixGather::ENTRY,
+    RadixHistogram::ENTRY,
+    RadixJoin::ENTRY,
+    RadixOffsets::ENTRY,
+    RadixRefine::ENTRY,
+    RadixScatter::ENTRY,
+    RadixSlices::ENTRY,
     RandomAccess::ENTRY,
     RankKeys::ENTRY,
     RowsInOrder::ENTRY,

@@ -11,6 +11,7 @@ mod kernels;
 mod links;
 mod packed;
 mod primitives;
+mod radix;
 mod registry;
 mod sort;
 mod texts;

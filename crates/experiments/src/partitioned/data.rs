@@ -1,0 +1,240 @@
+//! The relations of chapter 4: columns of keys and record numbers in pinned host memory.
+
+use std::sync::Arc;
+
+use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
+use galatea_kernels::flow::mix64;
+use galatea_kernels::{RadixCheck, RadixTuples};
+use rayon::prelude::*;
+
+/// Seed of the build side's values, which are hashes of its keys.
+const BUILD_SEED: u64 = 0x6275_696c_6400_0000;
+/// One in this number of probe values is rewritten before each run.
+const REFRESHED: usize = 61;
+/// Tuples that a task fills.
+const PIECE: usize = 1 << 16;
+
+/// Two columns in pinned host memory, mapped for a device.
+#[derive(Debug)]
+pub struct Relation {
+    keys: Arc<HostMemory>,
+    values: Arc<HostMemory>,
+    /// Device addresses of both.
+    mapped: (u64, u64),
+    /// Number of tuples in use.
+    pub(super) count: usize,
+}
+
+/// The device's address of pinned host memory.
+pub(super) fn mapped(device: &Device, memory: &Arc<HostMemory>) -> Result<u64> {
+    let view = HostView::new(Arc::clone(memory), 0, memory.len())?;
+    device.mapped_address(&view)?.ok_or(DeviceError::HostMemory {
+        requested: memory.len() as u64,
+        available: 0,
+        reason: "the driver maps no address for it".to_owned(),
+        hint: "use a device that maps host memory",
+    })
+}
+
+/// The words of memory that no copy uses.
+fn words(memory: &mut Arc<HostMemory>) -> Result<&mut [u64]> {
+    let bytes = memory.len() as u64;
+    let memory = Arc::get_mut(memory).ok_or(DeviceError::HostMemoryShared { bytes })?;
+    Ok(bytemuck::cast_slice_mut(memory.as_mut_slice()))
+}
+
+impl Relation {
+    /// Allocates and pins columns for at most `tuples` tuples.
+    fn new(device: &Device, tuples: usize) -> Result<Self> {
+        let column = || {
+            let memory = Arc::new(HostMemory::new(8 * tuples.max(1))?);
+            device.pin(&memory)?;
+            Ok::<_, DeviceError>(memory)
+        };
+        let (keys, values) = (column()?, column()?);
+        let mapped = (mapped(device, &keys)?, mapped(device, &values)?);
+        Ok(Self {
+            keys,
+            values,
+            mapped,
+            count: 0,
+        })
+    }
+
+    /// The most tuples.
+    fn capacity(&self) -> usize {
+        self.keys.len() / 8
+    }
+
+    /// The tuples, for kernels.
+    pub(super) fn tuples(&self) -> RadixTuples {
+        RadixTuples {
+            keys: self.mapped.0,
+            values: Some(self.mapped.1),
+            count: self.count as u64,
+        }
+    }
+
+    /// Views of the columns of a range of tuples.
+    pub(super) fn views(&self, range: std::ops::Range<usize>) -> Result<[HostView; 2]> {
+        let view =
+            |memory: &Arc<HostMemory>| HostView::new(Arc::clone(memory), 8 * range.start, 8 * range.len());
+        Ok([view(&self.keys)?, view(&self.values)?])
+    }
+
+    /// The columns.
+    pub(super) fn columns(&self) -> (&[u64], &[u64]) {
+        let keys: &[u64] = bytemuck::cast_slice(self.keys.as_slice());
+        let values: &[u64] = bytemuck::cast_slice(self.values.as_slice());
+        (&keys[..self.count], &values[..self.count])
+    }
+}
+
+/// A build side with each key below its size once, in a scattered order, and a probe side with uniform keys
+/// of it: each probe tuple has one match.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The build side, R.
+    pub(super) build: Relation,
+    /// The probe side, S.
+    pub(super) probe: Relation,
+    /// The sum of the values of both sides of all matches.
+    sum: u64,
+    /// The sum of the hashes of the probe side, to check partitionings.
+    hash: u64,
+}
+
+/// A number near the golden section of `count` that has no divisor in common with it.
+fn step(count: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let near = (count as f64 * 0.618_033_988_7) as usize;
+    (near.max(1)..).find(|step| gcd(*step, count) == 1).unwrap_or(1)
+}
+
+/// Adds pairs of numbers, modulo 2^64.
+fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1))
+}
+
+impl Inputs {
+    /// Allocates relations for at most these numbers of tuples.
+    ///
+    /// # Errors
+    /// Too little host memory; the device's.
+    pub fn new(device: &Device, build: usize, probe: usize) -> Result<Self> {
+        Ok(Self {
+            build: Relation::new(device, build)?,
+            probe: Relation::new(device, probe)?,
+            sum: 0,
+            hash: 0,
+        })
+    }
+
+    /// The most tuples of both sides.
+    pub(super) fn capacity(&self) -> (usize, usize) {
+        (self.build.capacity(), self.probe.capacity())
+    }
+
+    /// The numbers of tuples of both sides.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.build.count, self.probe.count)
+    }
+
+    /// The sum of the values of both sides of all matches.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The sum of the hashes of the probe side.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Number of tuples of both sides.
+    pub(super) fn tuples(&self) -> u64 {
+        (self.build.count + self.probe.count) as u64
+    }
+
+    /// Fills both sides.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
+    pub fn fill(&mut self, build: usize, probe: usize, seed: u64) -> Result<()> {
+        (self.build.count, self.probe.count) = (build, probe);
+        let step = step(build.max(1)) as u128;
+        let keys = words(&mut self.build.keys)?[..build].par_chunks_mut(PIECE);
+        let values = words(&mut self.build.values)?[..build].par_chunks_mut(PIECE);
+        keys.zip(values).enumerate().for_each(|(piece, (keys, values))| {
+            let first = (piece * PIECE) as u128 + u128::from(seed);
+            let mut next = (first * step % build as u128) as u64;
+            for (key, value) in keys.iter_mut().zip(values) {
+                *key = next;
+                *value = mix64(BUILD_SEED ^ next);
+                next += step as u64;
+                if next >= build as u64 {
+                    next -= build as u64;
+                }
+            }
+        });
+        let keys = words(&mut self.probe.keys)?[..probe].par_chunks_mut(PIECE);
+        let values = words(&mut self.probe.values)?[..probe].par_chunks_mut(PIECE);
+        let sums = keys.zip(values).enumerate().map(|(piece, (keys, values))| {
+            let rows = (piece * PIECE) as u64..;
+            let (mut sum, mut hash) = (0u64, 0u64);
+            for (row, (key, value)) in rows.zip(keys.iter_mut().zip(values)) {
+                let random = mix64((seed << 40) ^ row);
+                *key = ((u128::from(random) * build as u128) >> 64) as u64;
+                *value = random.rotate_left(32);
+                sum = sum.wrapping_add(*value).wrapping_add(mix64(BUILD_SEED ^ *key));
+                hash = hash.wrapping_add(RadixCheck::hash(*key, *value));
+            }
+            (sum, hash)
+        });
+        (self.sum, self.hash) = sums.reduce(|| (0, 0), add);
+        Ok(())
+    }
+
+    /// Rewrites some values of the probe side, so that the sum of another run is wrong.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
+    pub fn refresh(&mut self, seed: u64) -> Result<()> {
+        let count = self.probe.count;
+        let values = words(&mut self.probe.values)?[..count].par_chunks_mut(REFRESHED);
+        let keys: &[u64] = bytemuck::cast_slice(self.probe.keys.as_slice());
+        let pieces = keys[..count].par_chunks(REFRESHED).zip(values);
+        let changes = pieces
+            .enumerate()
+            .with_min_len(4096)
+            .map(|(piece, (keys, values))| {
+                let value = mix64(seed ^ ((piece as u64) << 20));
+                let old = std::mem::replace(&mut values[0], value);
+                let hash = |value| RadixCheck::hash(keys[0], value);
+                (value.wrapping_sub(old), hash(value).wrapping_sub(hash(old)))
+            });
+        let change = changes.reduce(|| (0, 0), add);
+        (self.sum, self.hash) = add((self.sum, self.hash), change);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_visit_every_key() {
+        for count in [1, 2, 3, 10, 1000, 4096, 12_345] {
+            let step = step(count);
+            let mut seen: Vec<usize> = (0..count).map(|row| row * step % count).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..count), "{count}");
+        }
+    }
+}

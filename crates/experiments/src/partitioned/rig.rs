@@ -1,0 +1,265 @@
+//! The device, its streams and kernels, and the buffers of a pass.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use galatea_device::{Device, DeviceBuffer, Result, SharedMemory, Stream};
+use galatea_kernels::{
+    RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin, RadixOffsets,
+    RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices, RadixTuples,
+};
+
+use super::data::Inputs;
+use crate::runs::median;
+
+/// Rates that bound all algorithms, in bytes per second.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Copies from the host to the device.
+    pub to_device: f64,
+    /// Copies from the device to the host.
+    pub to_host: f64,
+    /// Reads and writes of device memory, by a copy on the device.
+    pub memory: f64,
+}
+
+/// The bytes that an algorithm moves at least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Over the link to the device.
+    pub to_device: u64,
+    /// Over the link to the host.
+    pub to_host: u64,
+    /// Read and written in device memory.
+    pub memory: u64,
+}
+
+impl std::ops::Add for Bytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            to_device: self.to_device + other.to_device,
+            to_host: self.to_host + other.to_host,
+            memory: self.memory + other.memory,
+        }
+    }
+}
+
+impl Bytes {
+    /// The seconds that the link needs for these bytes, if both directions work at the same time.
+    #[must_use]
+    pub fn link_seconds(&self, limits: &Limits) -> f64 {
+        let to_device = self.to_device as f64 / limits.to_device;
+        to_device.max(self.to_host as f64 / limits.to_host)
+    }
+
+    /// The seconds that device memory needs for these bytes.
+    #[must_use]
+    pub fn memory_seconds(&self, limits: &Limits) -> f64 {
+        self.memory as f64 / limits.memory
+    }
+}
+
+/// The device with everything that experiments share.
+#[derive(Debug)]
+pub struct Rig {
+    pub(super) device: Device,
+    /// The stream of copies from the host, and of gathering.
+    pub(super) copies: Stream,
+    /// The stream of kernels.
+    pub(super) kernels: Stream,
+    /// The stream of copies to the host.
+    pub(super) spills: Stream,
+    pub(super) histogram: RadixHistogram,
+    pub(super) offsets: RadixOffsets,
+    pub(super) gather: RadixGather,
+    pub(super) join: RadixJoin,
+    pub(super) refine: RadixRefine,
+    pub(super) slices: RadixSlices,
+    pub(super) check: RadixCheck,
+    /// The rates of the machine.
+    pub limits: Limits,
+    /// Relations that experiments use one after another.
+    inputs: Option<Inputs>,
+    /// Host memory for state, likewise.
+    shared: Option<Arc<SharedMemory>>,
+}
+
+impl Rig {
+    /// Loads the kernels, and measures the rates of the machine with copies of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(device: &Device, bytes: usize) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            copies: device.stream()?,
+            kernels: device.stream()?,
+            spills: device.stream()?,
+            histogram: RadixHistogram::new(device)?,
+            offsets: RadixOffsets::new(device)?,
+            gather: RadixGather::new(device)?,
+            join: RadixJoin::new(device)?,
+            refine: RadixRefine::new(device)?,
+            slices: RadixSlices::new(device)?,
+            check: RadixCheck::new(device)?,
+            limits: limits(device, bytes)?,
+            inputs: None,
+            shared: None,
+        })
+    }
+
+    /// Takes relations with these numbers of tuples, filled. [`Self::keep`] returns their memory.
+    pub(super) fn inputs(&mut self, build: usize, probe: usize, seed: u64) -> Result<Inputs> {
+        let mut inputs = match self.inputs.take() {
+            Some(inputs) if inputs.counts() == (build, probe) => return Ok(inputs),
+            Some(inputs) if inputs.capacity().0 >= build && inputs.capacity().1 >= probe => inputs,
+            old => {
+                let (old_build, old_probe) = old.as_ref().map_or((0, 0), Inputs::capacity);
+                // Host memory may be too small for both.
+                drop(old);
+                Inputs::new(&self.device, build.max(old_build), probe.max(old_probe))?
+            }
+        };
+        inputs.fill(build, probe, seed)?;
+        Ok(inputs)
+    }
+
+    /// Returns memory of relations.
+    pub(super) fn keep(&mut self, inputs: Inputs) {
+        self.inputs = Some(inputs);
+    }
+
+    /// Host memory of at least `bytes` bytes for state. It is the same for all callers.
+    pub(super) fn shared(&mut self, bytes: usize) -> Result<Arc<SharedMemory>> {
+        if let Some(shared) = self.shared.as_ref().filter(|shared| shared.len() >= bytes) {
+            return Ok(Arc::clone(shared));
+        }
+        self.shared = None;
+        let shared = Arc::new(SharedMemory::new(&self.device, bytes)?);
+        self.shared = Some(Arc::clone(&shared));
+        Ok(shared)
+    }
+
+    /// Releases the host memory for state.
+    pub(super) fn drop_shared(&mut self) {
+        self.shared = None;
+    }
+
+    /// Waits for all streams.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        for stream in [&self.copies, &self.kernels, &self.spills] {
+            stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Multiprocessors of the device.
+    pub(super) fn multiprocessors(&self) -> u32 {
+        self.device.info().multiprocessors
+    }
+}
+
+/// Measures the rates of copies.
+fn limits(device: &Device, bytes: usize) -> Result<Limits> {
+    let stream = device.stream()?;
+    let bytes = bytes.max(1 << 16) / 16 * 16;
+    let inputs = Inputs::new(device, bytes / 8, 1)?;
+    let [view, _] = inputs.build.views(0..bytes / 8)?;
+    let shared = SharedMemory::new(device, bytes)?;
+    let mut buffers = [
+        device.zeroed::<u64>(&stream, bytes / 8)?,
+        device.zeroed::<u64>(&stream, bytes / 8)?,
+    ];
+    stream.synchronize()?;
+    let mut rates: [Vec<f64>; 3] = Default::default();
+    for _ in 0..4 {
+        for (which, rates) in rates.iter_mut().enumerate() {
+            let start = Instant::now();
+            let [first, second] = &mut buffers;
+            let factor = match which {
+                0 => stream.copy_to_device(&mut *first, &view).map(|()| 1.0)?,
+                1 => stream.copy_to_shared(&*first, &shared, 0).map(|()| 1.0)?,
+                _ => {
+                    // Several, so that the launch counts little.
+                    for _ in 0..8 {
+                        stream.copy(&mut *second, &*first)?;
+                    }
+                    16.0
+                }
+            };
+            stream.synchronize()?;
+            rates.push(factor * bytes as f64 / start.elapsed().as_secs_f64());
+        }
+    }
+    let [to_device, to_host, memory] = rates.map(|rates| median(&rates[1..]));
+    Ok(Limits {
+        to_device,
+        to_host,
+        memory,
+    })
+}
+
+/// The kernels and buffers of a partitioning pass.
+#[derive(Debug)]
+pub(super) struct Pass {
+    scatter: RadixScatter,
+    bits: RadixBits,
+    order: RadixOrder,
+    blocks: u32,
+    counts: DeviceBuffer<u32>,
+    second: DeviceBuffer<u64>,
+}
+
+impl Pass {
+    /// Allocates the buffers of a pass with at most `blocks` blocks.
+    pub(super) fn new(rig: &Rig, algorithm: RadixAlgorithm, bits: RadixBits, blocks: u32) -> Result<Self> {
+        let scatter = RadixScatter::new(&rig.device, algorithm)?;
+        let blocks = blocks * algorithm.resident();
+        let second = scatter.second_words(bits, blocks).max(1);
+        Ok(Self {
+            bits,
+            order: RadixOrder::Partitions,
+            blocks,
+            counts: rig.device.zeroed(&rig.kernels, blocks as usize * bits.parts())?,
+            second: rig.device.alloc(&rig.kernels, second)?.assume_written(),
+            scatter,
+        })
+    }
+
+    pub(super) fn bits(&self) -> RadixBits {
+        self.bits
+    }
+
+    /// Queues the histogram and the positions. `starts` is the device address of a word for each partition
+    /// and one more.
+    pub(super) fn count(&self, rig: &Rig, tuples: RadixTuples, starts: u64) -> Result<RadixGrid> {
+        let grid = RadixGrid::new(tuples.count, self.blocks);
+        let (stream, counts) = (&rig.kernels, self.counts.address());
+        rig.histogram.launch(stream, tuples, self.bits, grid, counts)?;
+        rig.offsets
+            .launch(stream, (grid, self.bits, self.order), counts, starts)?;
+        Ok(grid)
+    }
+
+    /// Queues the partitioning after [`Self::count`].
+    pub(super) fn scatter(
+        &self,
+        rig: &Rig,
+        tuples: RadixTuples,
+        grid: RadixGrid,
+        output: RadixRows,
+    ) -> Result<()> {
+        let (counts, second) = (self.counts.address(), self.second.address());
+        let stream = &rig.kernels;
+        self.scatter
+            .launch(stream, tuples, (grid, self.bits), counts, output, second)
+    }
+
+    /// Queues all steps.
+    pub(super) fn run(&self, rig: &Rig, tuples: RadixTuples, output: RadixRows, starts: u64) -> Result<()> {
+        let grid = self.count(rig, tuples, starts)?;
+        self.scatter(rig, tuples, grid, output)
+    }
+}
