@@ -6,7 +6,7 @@
 use galatea_device::Device;
 use galatea_memory::transfer::Result;
 
-use crate::{joins, transfer};
+use crate::{joins, partitioned, transfer};
 
 /// A module of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,7 +15,8 @@ pub enum Module {
     Transfer,
     /// [`joins`]: the no-partitioning join.
     Joins,
-    // Chapter 4's partitioners and joins of partitions: register the module `partitioned` here.
+    /// [`partitioned`]: partitioning, and joins of partitions. An experiment has the number of its figure.
+    Partitioned,
 }
 
 impl Module {
@@ -25,6 +26,7 @@ impl Module {
         match self {
             Self::Transfer => "transfer",
             Self::Joins => "joins",
+            Self::Partitioned => "partitioned",
         }
     }
 }
@@ -78,6 +80,30 @@ pub const THESIS: &[Figure] = &[
     figure("4.1", "join scaling", Module::Joins, "tuples"),
     figure("4.5", "granularity and alignment", Module::Transfer, "pieces"),
     figure("4.6", "TLB", Module::Transfer, "tlb"),
+    figure("4.12", "scaling of the Triton join", Module::Partitioned, "4.12"),
+    figure("4.16", "partitioning by CPU and GPU", Module::Partitioned, "4.16"),
+    figure(
+        "4.17",
+        "algorithms of the first pass",
+        Module::Partitioned,
+        "4.17",
+    ),
+    figure(
+        "4.18",
+        "partitioning across the link",
+        Module::Partitioned,
+        "4.18",
+    ),
+    figure(
+        "4.19",
+        "partitioning in device memory",
+        Module::Partitioned,
+        "4.19",
+    ),
+    figure("4.20", "fanouts of both passes", Module::Partitioned, "4.20"),
+    figure("4.21", "cached share of the state", Module::Partitioned, "4.21"),
+    figure("4.23", "build-to-probe ratio", Module::Partitioned, "4.23"),
+    figure("4.25", "fewer multiprocessors", Module::Partitioned, "4.25"),
 ];
 
 /// The scales of all modules.
@@ -87,6 +113,8 @@ pub struct Scales {
     pub transfer: transfer::Scale,
     /// Of [`joins`].
     pub joins: joins::Scale,
+    /// Of [`partitioned`].
+    pub partitioned: partitioned::Scale,
 }
 
 impl Scales {
@@ -96,6 +124,7 @@ impl Scales {
         Self {
             transfer: transfer::Scale::small(),
             joins: joins::Scale::small(),
+            partitioned: partitioned::Scale::small(),
         }
     }
 
@@ -104,6 +133,7 @@ impl Scales {
     pub fn with_runs(mut self, runs: usize) -> Self {
         self.transfer.runs = runs;
         self.joins.runs = runs;
+        self.partitioned.runs = runs;
         self
     }
 }
@@ -129,6 +159,7 @@ impl Figure {
         match self.module {
             Module::Transfer => transfer::Measured::HEADER,
             Module::Joins => joins::Row::HEADER,
+            Module::Partitioned => partitioned::Row::HEADER,
         }
     }
 
@@ -155,6 +186,16 @@ impl Figure {
                 })?;
                 Ok([joins::findings(&rows), notes].concat())
             }
+            Module::Partitioned => {
+                let scale = &scales.partitioned;
+                let mut rig = partitioned::Rig::new(device, scale.copied)?;
+                let mut rows = Vec::new();
+                partitioned::run(&mut rig, self.experiment, scale, &mut |measured| {
+                    row(measured.csv());
+                    rows.push(measured);
+                })?;
+                Ok(partitioned::findings(&rows))
+            }
         }
     }
 }
@@ -169,14 +210,15 @@ mod tests {
             let known: &[&str] = match figure.module {
                 Module::Transfer => &transfer::EXPERIMENTS,
                 Module::Joins => &joins::EXPERIMENTS,
+                Module::Partitioned => &partitioned::FIGURES,
             };
             assert!(known.contains(&figure.experiment), "{figure:?}");
             if figure.module == Module::Joins {
                 assert_eq!(joins::figure_of(figure.experiment), figure.number);
             }
         }
-        for experiment in joins::EXPERIMENTS {
-            assert!(THESIS.iter().any(|figure| figure.experiment == experiment));
+        for experiment in joins::EXPERIMENTS.iter().chain(&partitioned::FIGURES) {
+            assert!(THESIS.iter().any(|figure| figure.experiment == *experiment));
         }
     }
 
