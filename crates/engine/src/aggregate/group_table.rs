@@ -77,7 +77,7 @@ impl TableState {
         let (least, expected) = if overflows {
             let least = (2 * threads).max(needs.hash_slots).next_power_of_two().min(all);
             // The size that an earlier run needed, unless that uses much of the available memory.
-            let fits = |slots: &u64| 8 * words(*slots) <= runtime.room() / 4;
+            let fits = |slots: &u64| 8 * words(*slots) <= runtime.room() / 2;
             let expected = needs.groups.map(|groups| slots_for(groups).min(all));
             (least, expected.filter(fits).unwrap_or(least).max(least))
         } else {

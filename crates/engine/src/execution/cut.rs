@@ -10,8 +10,8 @@ use super::executor::{Executor, MAX_PAIRS};
 use crate::device::RunError;
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::joins::out_of_core::{
-    Buckets, Partition, PartitionedState, counting, counting_groups, estimated_groups, group_bytes,
-    key_bytes, row_bytes, spreads,
+    Buckets, Partition, PartitionedState, counting, counting_groups, estimated_groups, groups_in, key_bytes,
+    row_bytes, slot_bytes, spreads,
 };
 use crate::results::queue::ResultQueue;
 use arrow::array::{AsArray, RecordBatch};
@@ -258,10 +258,10 @@ impl Executor<'_> {
             least.extend(std::iter::zip(buckets, hashes).map(|(bucket, least)| (*bucket as u32, *least)));
         }
         let groups = estimated_groups(least.into_iter()).min(rows);
-        let most = (bytes / group_bytes(&grouped.plan.sink)).max(1);
+        let most = groups_in(&grouped.plan.sink, bytes);
         let number = groups.div_ceil(most).max(1);
         if number > u64::from(BUCKETS) {
-            return Err(self.too_many(most, bytes, group_bytes(&grouped.plan.sink)));
+            return Err(self.too_many(groups, bytes, slot_bytes(&grouped.plan.sink)));
         }
         let first = |number_of: u64| (number_of * u64::from(BUCKETS) / number) as u32;
         Ok(Cut {
@@ -444,8 +444,7 @@ impl Executor<'_> {
 
     /// The failure of a partition that has too many rows.
     fn too_many(&self, rows: u64, bytes: u64, row_bytes: u64) -> Failure {
-        let limit = self.session.engine().device(self.config);
-        let limit = limit.map_or(0, |device| device.device().budget().limit());
+        let limit = self.memory_limit();
         Failure::Run(RunError::Memory {
             what: "rows of one partition, most of them with equal keys,",
             needed: rows.saturating_mul(row_bytes),

@@ -41,10 +41,16 @@ impl Executor<'_> {
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         let run = move |attempt| {
             let outcome = async move {
-                let outcome = match attempt {
-                    JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
-                    JoinAttempt::InParts(parts) => self.in_parts(pipeline, keep, parts).await,
+                let (outcome, bytes) = match attempt {
+                    JoinAttempt::Whole(_) => (self.run_whole(pipeline, keep).await, None),
+                    JoinAttempt::InParts(parts) => (
+                        self.in_parts(pipeline, keep, parts).await,
+                        Some(parts.memory.bytes),
+                    ),
                 };
+                if outcome.is_ok() {
+                    pipeline.out_of_core.ran(self.memory_limit(), bytes);
+                }
                 outcome.map_err(|failure| (attempt, failure))
             };
             outcome.boxed()
@@ -56,11 +62,17 @@ impl Executor<'_> {
             .boxed()
     }
 
-    /// The first attempt, partitioned if a build side is predicted to exceed device memory.
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory, or if the last run
+    /// of the plan was partitioned.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
-        let memory = PartitionedState::are_predicted(pipeline)
-            .then(|| self.first_parts())
-            .flatten();
+        let last = || {
+            let bytes = pipeline.out_of_core.bytes(self.memory_limit())?;
+            Shrinking::new(bytes, POLICY.less, POLICY.tries)
+        };
+        let memory = match PartitionedState::are_predicted(pipeline) {
+            true => self.first_parts(),
+            false => last(),
+        };
         memory.map_or(JoinAttempt::Whole(None), |memory| {
             JoinAttempt::InParts(Parts {
                 memory,
@@ -72,9 +84,13 @@ impl Executor<'_> {
 
     /// The memory of the first partitioned attempt.
     fn first_parts(&self) -> Option<Shrinking> {
+        Shrinking::new(self.memory_limit() / POLICY.memory, POLICY.less, POLICY.tries)
+    }
+
+    /// The limit of device memory in bytes.
+    pub(super) fn memory_limit(&self) -> u64 {
         let device = self.session.engine().device(self.config);
-        let limit = device.map_or(0, |device| device.device().budget().limit());
-        Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
+        device.map_or(0, |device| device.device().budget().limit())
     }
 
     /// The attempt after one that failed for lack of memory: its joins run in partitions, smaller than

@@ -1,6 +1,6 @@
 //! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
-use super::{InputPlan, PipelineId, PlanKey, PrunedChunks, SharedRows};
+use super::{InputPlan, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
@@ -79,6 +79,8 @@ pub struct Pipeline {
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The chunks left after pruning, which executions of one cached plan share.
     pub pruned: PrunedChunks,
+    /// The memory of its partitions, if its last run was partitioned.
+    pub out_of_core: OutOfCoreMemory,
     /// Rows of the source, if known.
     pub rows: Option<u64>,
     /// Schema of the source, which the plan's columns index.

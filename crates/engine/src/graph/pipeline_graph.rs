@@ -242,7 +242,7 @@ impl<'g> PipelineRef<'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BuildSide, PipelineSource, PrunedChunks};
+    use super::super::{BuildSide, OutOfCoreMemory, PipelineSource, PrunedChunks};
     use super::*;
     use arrow::datatypes::Schema;
     use datafusion::physical_expr::expressions::lit;
@@ -266,6 +266,7 @@ mod tests {
             plan: PipelinePlan::counts(Vec::new(), None),
             pruning: Vec::new(),
             pruned: PrunedChunks::default(),
+            out_of_core: OutOfCoreMemory::default(),
             rows: None,
             schema,
             fetch: None,

@@ -360,13 +360,7 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
         return;
     };
     let (build, spreads) = (build.id(), spreads(&build.plan.sink));
-    let build = graph.pipeline_mut(build);
-    if let Some(key) = build.plan.key_of(AlignedSide::Own).cloned() {
-        let prunes = partition.pruning(&key, &build.schema, false);
-        build.prune_by(prunes);
-        build.plan.filters.push(partition.builds(&key, spreads));
-    }
-    build.plan.sink.set_part(partition.part());
+    restrict_build(graph, build, partition);
     let probe = graph.pipeline_mut(probe);
     if let Some(key) = probe.plan.key_of(AlignedSide::Other(side)).cloned() {
         let prunes = partition.pruning(&key, &probe.schema, true);
@@ -374,6 +368,34 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
         // Before the lookups in the build side, and after the filters that the key may rely on.
         let at = probe.plan.filters_before(side);
         probe.plan.filters.insert(at, partition.probes(&key, spreads));
+    }
+}
+
+/// Restricts the pipeline of a build side to the rows of a partition, and with it the groups by key that its
+/// own rows look up by the same key.
+fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partition) {
+    let build = graph.pipeline_mut(id);
+    let spreads = spreads(&build.plan.sink);
+    build.plan.sink.set_part(partition.part());
+    let Some(key) = build.plan.key_of(AlignedSide::Own).cloned() else {
+        return;
+    };
+    let prunes = partition.pruning(&key, &build.schema, false);
+    build.prune_by(prunes);
+    build.plan.filters.push(partition.builds(&key, spreads));
+    if partition.keys().is_none() {
+        return;
+    }
+    let build = graph.pipeline(id);
+    let by_key = |side: &usize| build.plan.key_of(AlignedSide::Other(*side)) == Some(&key);
+    let sides = (0..build.build_sides.len()).filter(by_key);
+    let groups = |side| {
+        let below = build.build(side)?;
+        matches!(below.plan.sink, SinkPlan::BuildGroups { .. }).then(|| below.id())
+    };
+    let groups: Vec<PipelineId> = sides.filter_map(groups).collect();
+    for id in groups {
+        restrict_build(graph, id, partition);
     }
 }
 
@@ -434,11 +456,18 @@ pub(crate) fn estimated_groups(least: impl Iterator<Item = (u32, i64)>) -> u64 {
     (f64::from(BUCKETS) * (1.0 / mean.max(f64::MIN_POSITIVE) - 1.0)).ceil() as u64
 }
 
-/// Bytes of a group in a hash table, from the types: two slots, with a word for each key and for the state,
-/// and at most two for each aggregate.
-pub(crate) fn group_bytes(sink: &SinkPlan) -> u64 {
+/// Bytes of a slot in a hash table of groups, from the types: a word for the state and for each key, and at
+/// most two for each aggregate.
+pub(crate) fn slot_bytes(sink: &SinkPlan) -> u64 {
     let (keys, aggregates) = sink.grouped().unwrap_or_default();
-    2 * 8 * (1 + keys.len() + 2 * aggregates.len()) as u64
+    8 * (1 + keys.len() + 2 * aggregates.len()) as u64
+}
+
+/// Number of groups in a hash table of at most `2 * bytes` bytes. The number of slots is a power of two, and
+/// groups take less than half of them.
+pub(crate) fn groups_in(sink: &SinkPlan, bytes: u64) -> u64 {
+    let slots = 1 << (2 * bytes / slot_bytes(sink)).max(2).ilog2();
+    (slots / 2 * 15 / 16).max(1)
 }
 
 /// Bytes of a row of a build side, or of a probe side, from the types: including its slot in a hash table and

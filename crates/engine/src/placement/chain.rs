@@ -6,7 +6,9 @@ pub(super) mod window_input;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use crate::graph::{BuildSide, ByNode, Pipeline, PipelineGraph, PipelineSource, PrunedChunks};
+use crate::graph::{
+    BuildSide, ByNode, OutOfCoreMemory, Pipeline, PipelineGraph, PipelineSource, PrunedChunks,
+};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -369,6 +371,7 @@ impl Chain {
             plan,
             pruning: chain.pruning,
             pruned: PrunedChunks::default(),
+            out_of_core: OutOfCoreMemory::default(),
             rows: chain.rows,
             schema: chain.source_schema,
             fetch: None,

@@ -102,6 +102,36 @@ async fn ordered_tables_are_read_once() {
     );
 }
 
+/// TPC-H 18: a build side that looks up groups by its own key. Both have the partitions of the join above.
+#[tokio::test]
+async fn groups_below_a_build_side_share_its_partitions() {
+    let sql = "SELECT l.k, count(*), sum(l.v), max(o.paid) FROM l JOIN o ON l.k = o.k \
+               WHERE o.k IN (SELECT k FROM l GROUP BY k HAVING sum(v) > 200000) GROUP BY l.k";
+    for (nulls, ordered) in [(false, true), (true, true), (true, false)] {
+        let pair = pair("512 KiB");
+        tables(&pair, nulls, ordered);
+        for run in ["first run", "kept plan", "kept plan again"] {
+            pair.check(sql, true, run).await;
+        }
+    }
+}
+
+/// A partitioned run is repeated in partitions: no attempt over all rows fails first.
+#[tokio::test]
+async fn kept_plans_begin_in_partitions() {
+    let pair = pair("256 KiB");
+    tables(&pair, false, true);
+    let launches = async || {
+        let plan = by_key(&pair, OTHERS[1]).await;
+        let (_, rest) = plan.split_once("launches=").expect("a number of launches");
+        let digits = rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+        digits.parse::<u64>().expect("a number")
+    };
+    let first = launches().await;
+    let second = launches().await;
+    assert!(second <= first, "{second} launches, {first} at first");
+}
+
 /// Probe rows with keys below, above and between those of the build side, of types of each width, and sides
 /// without rows.
 #[tokio::test]
