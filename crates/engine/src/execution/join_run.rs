@@ -131,7 +131,14 @@ impl Executor<'_> {
             }
             (JoinAttempt::InParts(parts), failure) if failure.wants_memory() => {
                 let memory = parts.memory.next();
-                memory.map(|memory| JoinAttempt::InParts(Parts { memory, ..parts }))
+                // Smaller partitions of groups have fewer strings.
+                memory.map(|memory| {
+                    JoinAttempt::InParts(Parts {
+                        memory,
+                        begun_again: 0,
+                        ..parts
+                    })
+                })
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 //! to one partition: the one that computes the state, and those that probe a build side, keep the rows whose
 //! keys are in its buckets.
 
-use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::graph::{OutOfCoreMemory, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
@@ -219,7 +219,9 @@ impl PartitionedState {
         if let Some(groups) = self.grouped(graph.pipeline(id)) {
             let (groups, key) = (groups.id(), groups.group_key());
             let key = key.map(|key| partition.probes(&key, false));
-            graph.pipeline_mut(groups).plan.filters.extend(key);
+            let groups = graph.pipeline_mut(groups);
+            groups.plan.filters.extend(key);
+            groups.out_of_core = OutOfCoreMemory::default();
         }
         if let Some((probe, side)) = self.met(graph.pipeline(id)) {
             let probe = probe.id();
@@ -377,6 +379,8 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
     let build = graph.pipeline_mut(id);
     let spreads = spreads(&build.plan.sink);
     build.plan.sink.set_part(partition.part());
+    // A partition has less state than all rows.
+    build.out_of_core = OutOfCoreMemory::default();
     let Some(key) = build.plan.key_of(AlignedSide::Own).cloned() else {
         return;
     };
@@ -417,6 +421,7 @@ pub(crate) fn counting(
     let counts = graph.pipeline_mut(pipeline.id());
     counts.plan = PipelinePlan::counts(filters.to_vec(), Some(number));
     counts.fetch = None;
+    counts.out_of_core = OutOfCoreMemory::default();
     graph
 }
 
