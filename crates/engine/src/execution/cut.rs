@@ -1,9 +1,9 @@
 //! The partitions of an out-of-core join.
 //!
-//! Partitions are ranges of buckets of the key. If the key is an integer column of a table, buckets are ranges
-//! of keys; otherwise they are ranges of hashes, for which rows are counted first. A table in the order of the
-//! key, according to zone maps, has the rows of a range of keys in few chunks, so each chunk is read in one or
-//! two partitions. All build sides that rows look up by this key have the same partitions.
+//! Partitions are ranges of buckets of the key. If the key is an integer column of a table, buckets are
+//! ranges of keys; otherwise they are ranges of hashes, for which rows are counted first. A table in the
+//! order of the key, according to zone maps, has the rows of a range of keys in few chunks, so each chunk is
+//! read in one or two partitions. All build sides that rows look up by this key have the same partitions.
 
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
@@ -91,8 +91,8 @@ pub(super) struct KeyPartitions {
 }
 
 impl KeyPartitions {
-    /// The partitions of the keys from `least` to `greatest` with arrays of at most `bytes` bytes, `entry` for
-    /// each key; `None` if there are too many.
+    /// The partitions of the keys from `least` to `greatest` with arrays of at most `bytes` bytes, `entry`
+    /// for each key; `None` if there are too many.
     fn new([least, greatest]: [i64; 2], entry: u64, bytes: u64) -> Option<Self> {
         let keys = (bytes / entry.max(1)).clamp(1, MAX_KEYS);
         let shift = keys.ilog2();

@@ -62,8 +62,8 @@ impl Executor<'_> {
             .boxed()
     }
 
-    /// The first attempt, partitioned if a build side is predicted to exceed device memory, or if the last run
-    /// of the plan was partitioned.
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory, or if the last
+    /// run of the plan was partitioned.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
         let last = || {
             let bytes = pipeline.out_of_core.bytes(self.memory_limit())?;

@@ -13,11 +13,12 @@
 //! ```
 //!
 //! Rows of equal keys are in one partition, so every kind of join is correct: a row without a match in its
-//! partition has no match at all. So is every aggregate: a group is in one partition. Inputs are read once per
-//! partition, from their location: columns stream from host memory, and results of other pipelines on the
-//! device are working regions, which move to the host and back. So does the sink between two partitions, while
-//! the next build side is computed. The key tables of all partitions have one size, so all partitions use one
-//! kernel. Rows that are returned need no sink that is carried over: they are returned partition by partition.
+//! partition has no match at all. So is every aggregate: a group is in one partition. Inputs are read once
+//! per partition, from their location: columns stream from host memory, and results of other pipelines on the
+//! device are working regions, which move to the host and back. So does the sink between two partitions,
+//! while the next build side is computed. The key tables of all partitions have one size, so all partitions
+//! use one kernel. Rows that are returned need no sink that is carried over: they are returned partition by
+//! partition.
 //!
 //! If a pipeline has two such joins with different keys, each partition of the larger build side is combined
 //! with each partition of the other one, which is computed again each time.
@@ -113,9 +114,9 @@ impl Executor<'_> {
         self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
     }
 
-    /// Partitions both sides of a join once, and runs the pipeline over the partitions. Returns `None` if both
-    /// sides are to be read once per partition instead: by the setting, by predicted times, or because rows
-    /// cannot be stored or do not fit.
+    /// Partitions both sides of a join once, and runs the pipeline over the partitions. Returns `None` if
+    /// both sides are to be read once per partition instead: by the setting, by predicted times, or because
+    /// rows cannot be stored or do not fit.
     async fn by_exchange(
         &self,
         pipeline: PipelineRef<'_>,

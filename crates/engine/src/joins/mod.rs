@@ -66,7 +66,8 @@ pub enum JoinAlgorithm {
     /// its matches, and the matches are numbered: they are the rows of the next pipeline.
     Multimap,
     /// `out of core`: a device lookup or a multimap, one partition of the keys at a time. A partition is a
-    /// range of the key if a side is in its order, else of a hash of the key. Its build side fits device memory.
+    /// range of the key if a side is in its order, else of a hash of the key. Its build side fits device
+    /// memory.
     OutOfCore,
 }
 

@@ -1,6 +1,6 @@
-//! Selects the state of a pipeline that can be computed partition after partition, and restricts its pipelines
-//! to one partition: the one that computes the state, and those that probe a build side, keep the rows whose
-//! keys are in its buckets.
+//! Selects the state of a pipeline that can be computed partition after partition, and restricts its
+//! pipelines to one partition: the one that computes the state, and those that probe a build side, keep the
+//! rows whose keys are in its buckets.
 
 use crate::graph::{OutOfCoreMemory, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -445,20 +445,21 @@ pub(crate) fn counting_groups(pipeline: PipelineRef<'_>, key: &Expr) -> Pipeline
 }
 
 /// The estimated number of groups, from the least hash of each bucket with a row. Hashes of groups are
-/// uniform, so the least of `n` is at `1 / (n + 1)` of the bucket on average; the standard error over all
-/// buckets is 1.6 %.
+/// uniform. With `n` groups per bucket, the hashes from the start of a bucket to its first group are `1 / n`
+/// of the bucket on average, so `n` is the number of first groups by the sum of these distances. The standard
+/// error is 1.6 % if all buckets have groups.
 pub(crate) fn estimated_groups(least: impl Iterator<Item = (u32, i64)>) -> u64 {
     let width = f64::from(1u32 << SHIFT);
-    let place = |(bucket, least): (u32, i64)| (least - (i64::from(bucket) << SHIFT)) as f64 / width;
-    let (mut found, mut sum) = (0u32, 0.0);
-    for bucket in least {
+    let (mut found, mut distances) = (0u32, 0.0);
+    for (bucket, least) in least {
         found += 1;
-        // The center of the hashes that round to this one.
-        sum += place(bucket) + 0.5 / width;
+        let hashes = (least - (i64::from(bucket) << SHIFT)) as f64;
+        // The center of the hashes that are rounded to this one.
+        distances += (hashes + 0.5) / width;
     }
-    let empty = BUCKETS - found;
-    let mean = (sum + f64::from(empty)) / f64::from(BUCKETS);
-    (f64::from(BUCKETS) * (1.0 / mean.max(f64::MIN_POSITIVE) - 1.0)).ceil() as u64
+    // A bucket without groups is searched to its end.
+    distances += f64::from(BUCKETS.saturating_sub(found));
+    (f64::from(BUCKETS) * f64::from(found) / distances).ceil() as u64
 }
 
 /// Bytes of a slot in a hash table of groups, from the types: a word for the state and for each key, and at

@@ -94,8 +94,8 @@ impl Emitter<'_> {
     }
 }
 
-/// The FNV-1a hash of a string, reduced to 31 bits, which are enough. `string_hash` (`computed_string.cuh`) is
-/// its equivalent on the device.
+/// The FNV-1a hash of a string, reduced to 31 bits, which are enough. `string_hash` (`computed_string.cuh`)
+/// is its equivalent on the device.
 fn hash_of(bytes: &[u8]) -> i128 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,5 @@
-//! Out-of-core joins partitioned by ranges of an integer key: groups as a build side, several build sides with
-//! one key, and tables in the order of the key, whose chunks are read in few partitions.
+//! Out-of-core joins partitioned by ranges of an integer key: groups as a build side, several build sides
+//! with one key, and tables in the order of the key, whose chunks are read in few partitions.
 
 use crate::builds::BUILT;
 use crate::compare::{Pair, answer};

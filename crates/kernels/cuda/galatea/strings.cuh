@@ -88,7 +88,8 @@ static GALATEA_INLINE u64 string_prefix(Text text) {
     return prefix;
 }
 
-// The FNV-1a hash of the bytes, reduced to 31 bits. Host twin: `hash_of` in crates/expression/src/emit/key_hash.rs.
+// The FNV-1a hash of the bytes, reduced to 31 bits. Host twin: `hash_of` in
+// crates/expression/src/emit/key_hash.rs.
 static GALATEA_NOINLINE u32 string_hash(Text text) {
     StringBytes bytes(text);
     u64 hash = 0xcbf29ce484222325ull;
