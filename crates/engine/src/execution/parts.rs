@@ -39,6 +39,8 @@ use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::{Exchange, PartitionedState};
 use crate::report::RunReport;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use galatea_base::policy::policy;
 use galatea_base::reason::size;
 use galatea_store::TableView;
@@ -91,8 +93,18 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline with partitioned state.
-    pub(super) async fn in_parts(
+    /// Runs a pipeline with partitioned state. The future is boxed here: nested runs of pipelines over all rows
+    /// then need no stack for it.
+    pub(super) fn in_parts<'s>(
+        &'s self,
+        pipeline: PipelineRef<'s>,
+        keep: bool,
+        parts: Parts,
+    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
+        self.partitioned(pipeline, keep, parts).boxed()
+    }
+
+    async fn partitioned(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,
