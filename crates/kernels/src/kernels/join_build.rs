@@ -134,7 +134,7 @@ impl JoinBuild {
     /// one slot stays empty.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] if the number of slots does not suit the hashing, or for another width; the
+    /// `DeviceError::Range` if the number of slots does not suit the hashing, or for another width; the
     /// device's.
     pub fn launch(&self, stream: &Stream, rows: JoinRows, table: &JoinTable) -> Result<()> {
         let arguments = JoinBuildArguments {

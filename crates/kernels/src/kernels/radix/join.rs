@@ -184,7 +184,7 @@ impl RadixSlices {
     /// those of [`RadixJoin::launch`].
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for more than [`Self::MOST_PAGES`] pages of a side; the device's.
+    /// `DeviceError::Range` for more than [`Self::MOST_PAGES`] pages of a side; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

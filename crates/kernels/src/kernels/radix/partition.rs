@@ -38,7 +38,7 @@ impl RadixHistogram {
     /// Queues the count. `counts` is the device address of a word for each block and partition.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for 2^32 tuples or more, or too many bits; the device's.
+    /// `DeviceError::Range` for 2^32 tuples or more, or too many bits; the device's.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -287,7 +287,7 @@ impl RadixScatter {
     /// same grid and bits, and `second` that of [`Self::second_words`] words.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for 2^32 tuples or more, or too many bits; the device's.
+    /// `DeviceError::Range` for 2^32 tuples or more, or too many bits; the device's.
     pub fn launch(
         &self,
         stream: &Stream,
