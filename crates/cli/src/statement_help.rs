@@ -264,7 +264,7 @@ pub(crate) fn list() -> String {
     lines.collect()
 }
 
-/// The help on a statement: `text` is its name, and may continue.
+/// The help on the statement that `text` begins with.
 pub(crate) fn of(text: &str) -> Option<String> {
     let words: Vec<String> = text.split_whitespace().map(str::to_ascii_uppercase).collect();
     let text = words.join(" ");

@@ -319,6 +319,22 @@ impl Device {
         Ok((memory.free + memory.pool_reserved).saturating_sub(reserve))
     }
 
+    /// Pins memory, and returns the address at which kernels access it over the link.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemory`] if the system cannot pin it, or if the driver maps no address for it; the
+    /// errors of the device.
+    pub fn pin_mapped(&self, memory: &Arc<HostMemory>) -> Result<u64> {
+        self.pin(memory)?;
+        let view = HostView::new(Arc::clone(memory), 0, memory.len())?;
+        self.mapped_address(&view)?.ok_or(DeviceError::HostMemory {
+            requested: memory.len() as u64,
+            available: 0,
+            reason: "the driver maps no address for it".to_owned(),
+            hint: "use a device that maps host memory",
+        })
+    }
+
     /// Whether memory is pinned for this device.
     #[must_use]
     pub fn is_pinned(&self, memory: &HostMemory) -> bool {

@@ -25,7 +25,7 @@ use crate::sys::{Backend, Code, Mapping};
 
 /// Size of a page.
 const PAGE: u64 = 2 << 20;
-/// Number of pages of which the same share is on the device, if pages are interleaved.
+/// Number of consecutive pages with the same share on the device, if pages are interleaved.
 const STRIPE: u64 = 32;
 
 /// The order of pages in the two memories.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::Device;
-use crate::errors::{DeviceError, Result};
-use crate::host::{HostMemory, HostView};
+use crate::errors::Result;
+use crate::host::HostMemory;
 
 /// Page-aligned host memory, initially zero, that kernels of one device access over the link while the host
 /// uses it. It is unpinned and unmapped when dropped, so the launcher of a kernel that uses it holds it until
@@ -33,16 +33,7 @@ impl SharedMemory {
     /// device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(bytes.max(1))?);
-        device.pin(&memory)?;
-        let view = HostView::new(Arc::clone(&memory), 0, memory.len())?;
-        let address = device
-            .mapped_address(&view)?
-            .ok_or_else(|| DeviceError::HostMemory {
-                requested: bytes as u64,
-                available: 0,
-                reason: "the driver maps no address for it".to_owned(),
-                hint: "use a device that maps host memory",
-            })?;
+        let address = device.pin_mapped(&memory)?;
         Ok(Self { memory, address })
     }
 

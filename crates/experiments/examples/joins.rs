@@ -5,9 +5,9 @@
 //!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--check-shrink N] [EXPERIMENT...]
 //! ```
 //!
-//! It first runs all experiments on small relations, which checks the answer of every algorithm. Experiments
-//! whose check fails are not measured. Rows go to the output and, with `--out`, to one file per experiment;
-//! findings follow.
+//! It first runs all experiments on small relations, which checks the answer of every algorithm. An
+//! experiment is not measured if its check fails. Rows go to the output and, with `--out`, to one file per
+//! experiment; findings follow.
 
 #![forbid(unsafe_code)]
 

@@ -26,4 +26,5 @@ pub mod joins;
 pub mod papers;
 pub mod partitioned;
 mod runs;
+mod threads;
 pub mod transfer;

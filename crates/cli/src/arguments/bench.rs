@@ -295,6 +295,20 @@ pub(crate) struct SortArguments {
     pub(crate) commit: Option<String>,
 }
 
+/// Device and files of experiments that write rows.
+#[derive(Debug, Args)]
+pub(crate) struct RowArguments {
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Write rows into this directory, one file per experiment.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Commit to record, for use outside of a git checkout.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LinkArguments {
     /// Only these experiments, separated by commas. For flow: link, round-trip, in-flight, ways-both,
@@ -314,18 +328,11 @@ pub(crate) struct LinkArguments {
     /// For sql: seconds of a run, 3 by default.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
-    #[arg(long)]
-    pub(crate) emulated: bool,
-    /// Write rows into this directory, one file per experiment.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Commit to record, for use outside of a git checkout.
-    #[arg(long)]
-    pub(crate) commit: Option<String>,
+    #[command(flatten)]
+    pub(crate) rows: RowArguments,
 }
 
-/// A paper whose figures are reproduced.
+/// A paper with figures that experiments reproduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Paper {
     /// C. Lutz, Scalable Data Management using GPUs with Fast Interconnects (2022).
@@ -350,15 +357,8 @@ pub(crate) struct PapersArguments {
     /// For joins: seconds after which an experiment measures no further points; 25 by default.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
-    #[arg(long)]
-    pub(crate) emulated: bool,
-    /// Write rows into this directory, one file per experiment.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Commit to record, for use outside of a git checkout.
-    #[arg(long)]
-    pub(crate) commit: Option<String>,
+    #[command(flatten)]
+    pub(crate) rows: RowArguments,
 }
 
 #[derive(Debug, Args)]

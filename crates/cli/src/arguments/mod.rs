@@ -14,7 +14,8 @@ use galatea_bench::workload::generate::{Compression, Format as FileFormat};
 
 pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
-    LinkArguments, Paper, PapersArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
+    LinkArguments, Paper, PapersArguments, PartBench, ResidencyArguments, RowArguments, SortArguments,
+    TablesArguments,
 };
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;

@@ -11,7 +11,7 @@ use galatea_experiments::{flow as streams, transfer as ways};
 use galatea_memory::transfer::{Capabilities, Method};
 
 use super::bench::{machine, open_device};
-use crate::arguments::LinkArguments;
+use crate::arguments::{LinkArguments, RowArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 
@@ -41,16 +41,12 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    fn new(arguments: &'a LinkArguments, seed: u64) -> Self {
-        let machine = (arguments.emulated, arguments.commit.clone());
-        Self::of(arguments.out.as_deref(), machine, seed)
-    }
-
-    /// Files in a directory, if one is given, from the emulated device or a GPU, and from a commit.
-    pub(super) fn of(out: Option<&'a Path>, (emulated, commit): (bool, Option<String>), seed: u64) -> Self {
+    /// The files of these arguments.
+    pub(super) fn of(arguments: &'a RowArguments, seed: u64) -> Self {
+        let machine = machine(arguments.emulated, arguments.commit.clone());
         Self {
-            out,
-            origin: origin(&machine(emulated, commit), seed),
+            out: arguments.out.as_deref(),
+            origin: origin(&machine, seed),
         }
     }
 
@@ -87,7 +83,7 @@ const SQL: &str = "sql";
 pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     let known = [&streams::EXPERIMENTS[..], &[SQL]].concat();
     let names = chosen(&arguments.experiment, &known)?;
-    let mut scale = if arguments.emulated {
+    let mut scale = if arguments.rows.emulated {
         streams::Scale::small()
     } else {
         streams::Scale {
@@ -97,9 +93,9 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     };
     scale.runs = arguments.runs as usize;
     scale.bytes = arguments.bytes.unwrap_or(scale.bytes);
-    let files = Files::new(arguments, SEED);
+    let files = Files::of(&arguments.rows, SEED);
     if names.iter().any(|name| *name != SQL) {
-        let device = open_device(arguments.emulated)?;
+        let device = open_device(arguments.rows.emulated)?;
         for name in names.iter().filter(|name| **name != SQL) {
             let mut rows = Vec::new();
             let outcome = files.keep(name, streams::Row::HEADER, |out| {
@@ -118,7 +114,7 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     if !names.contains(&SQL) {
         return Ok(());
     }
-    let (rate, seconds) = if arguments.emulated {
+    let (rate, seconds) = if arguments.rows.emulated {
         (20_000, 1)
     } else {
         (10_000_000, 3)
@@ -128,7 +124,7 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
         duration: Duration::from_secs(arguments.seconds.unwrap_or(seconds)),
         runs: arguments.runs as usize,
         seed: SEED,
-        emulated: arguments.emulated,
+        emulated: arguments.rows.emulated,
     };
     let rows = interruptible(move || async move {
         let mut rows = Vec::new();
@@ -145,8 +141,8 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
 
 pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     let names = chosen(&arguments.experiment, &ways::EXPERIMENTS)?;
-    let device = open_device(arguments.emulated)?;
-    let mut scale = if arguments.emulated {
+    let device = open_device(arguments.rows.emulated)?;
+    let mut scale = if arguments.rows.emulated {
         ways::Scale::small()
     } else {
         ways::Scale::default()
@@ -155,7 +151,7 @@ pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     if let Some(bytes) = arguments.bytes {
         scale.bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
-    let files = Files::new(arguments, ways::SEED);
+    let files = Files::of(&arguments.rows, ways::SEED);
     let capabilities = Capabilities::probe(&device);
     for absent in Method::ALL
         .into_iter()

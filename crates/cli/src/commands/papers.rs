@@ -21,8 +21,8 @@ pub(crate) fn run(arguments: &PapersArguments) -> Result<(), CliError> {
         known.dedup();
         CliError::Other(format!("no figure {unknown}: there are {}", known.join(", ")))
     })?;
-    let device = open_device(arguments.emulated)?;
-    let scales = if arguments.emulated {
+    let device = open_device(arguments.rows.emulated)?;
+    let scales = if arguments.rows.emulated {
         Scales::small()
     } else {
         Scales::default()
@@ -35,8 +35,7 @@ pub(crate) fn run(arguments: &PapersArguments) -> Result<(), CliError> {
     if let Some(seconds) = arguments.seconds {
         scales.joins.seconds = seconds as f64;
     }
-    let commit = arguments.commit.clone();
-    let files = Files::of(arguments.out.as_deref(), (arguments.emulated, commit), SEED);
+    let files = Files::of(&arguments.rows, SEED);
     for figure in figures {
         let Figure {
             number,

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{
 };
 
 super::function_table! {
-    /// Functions for ranges of addresses whose pages are allocated separately.
+    /// Functions for ranges of addresses with separately allocated pages.
     Mapping {
         cuMemGetAllocationGranularity: fn(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
         cuMemAddressReserve: fn(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);

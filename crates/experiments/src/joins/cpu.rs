@@ -4,33 +4,14 @@
 //! An entry is laid out as kernels store it: a key and a payload. Each slot is written by one row, so the
 //! build needs no atomic operation beyond stores of whole words.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use galatea_device::timed_together;
 use rayon::prelude::*;
+
+use crate::threads::{cpu_threads, on_threads};
 
 use super::gpu::{Phases, Run};
 use super::workload::{Answer, Word, Workload};
-
-/// Number of threads that the machine runs at once.
-pub(super) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Runs work on all threads, which begin together. Returns the seconds from the first beginning to the last
-/// end, and the results.
-pub(super) fn on_all_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> (f64, Vec<T>) {
-    let (begin, work) = (&Barrier::new(threads), &work);
-    let timed = move |thread| {
-        begin.wait();
-        let begun = Instant::now();
-        let found = work(thread);
-        (begun, Instant::now(), found)
-    };
-    timed_together((0..threads).map(|thread| move || timed(thread)))
-}
 
 /// The part of `rows` rows that a thread processes.
 pub(super) fn part(rows: usize, thread: usize, threads: usize) -> std::ops::Range<usize> {
@@ -130,14 +111,14 @@ pub fn no_partitioning(workload: &Workload, table: &[AtomicU64]) -> Run {
 
 fn join<W: Word>(workload: &Workload, table: &[AtomicU64]) -> Run {
     clear(table);
-    let threads = threads();
+    let threads = cpu_threads();
     let (keys, payloads) = workload.build_words::<W>();
-    let (built, _) = on_all_threads(threads, |thread| {
+    let (built, _) = on_threads(threads, |thread| {
         let rows = part(keys.len(), thread, threads);
         build(table, &keys[rows.clone()], &payloads[rows]);
     });
     let (keys, payloads) = workload.probe_words::<W>();
-    let (probed, answers) = on_all_threads(threads, |thread| {
+    let (probed, answers) = on_threads(threads, |thread| {
         let rows = part(keys.len(), thread, threads);
         probe(table, &keys[rows.clone()], &payloads[rows])
     });

@@ -12,7 +12,7 @@ use super::row::Row;
 use super::table::{Placement, TableMemory};
 use super::workload::{Shape, Workload};
 
-/// Names of the experiments, in the order in which they run.
+/// Names of the experiments, in execution order.
 pub const EXPERIMENTS: [&str; 7] = [
     "probe_side",
     "build_side",

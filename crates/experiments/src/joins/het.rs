@@ -19,7 +19,9 @@ use std::time::Instant;
 use galatea_device::{Device, DeviceBuffer, DeviceError, HostMemory, InOut, Result, SharedMemory, Stream};
 use galatea_kernels::{JoinHashing, JoinRows, JoinTable};
 
-use super::cpu::{self, Entries, threads};
+use crate::threads::cpu_threads;
+
+use super::cpu::{self, Entries};
 use super::gpu::{GpuJoin, Phases, Run};
 use super::workload::{Answer, Word, Workload};
 
@@ -119,7 +121,7 @@ impl Cooperation {
             };
             // This thread needs a core to drive the device: it waits for the last morsel of a queue before it
             // adds another.
-            let count = (threads() - 1).max(1);
+            let count = (cpu_threads() - 1).max(1);
             let workers: Vec<_> = (0..count).map(|_| scope.spawn(worker)).collect();
             let mut drive = || {
                 let mut taken = 0;

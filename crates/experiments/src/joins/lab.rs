@@ -45,8 +45,8 @@ pub struct Scale {
     pub runs: usize,
     /// Sizes of morsels of `cooperation`.
     pub morsels: Morsels,
-    /// Bytes by which the rates of the link are measured, a multiple of 4 KiB. That of the CPU's memory is
-    /// measured by four times as much, which its caches do not hold.
+    /// Bytes of a measurement of the link's rates, a multiple of 4 KiB. The rate of the CPU's memory is
+    /// measured with four times as many bytes, which exceed its caches.
     pub rate_bytes: usize,
     /// Seconds after which an experiment measures no further points.
     pub seconds: f64,

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use galatea_device::{HostMemory, LINE_WORDS, Result, write_lines};
 
-use super::cpu::{on_all_threads, part, threads};
+use super::cpu::part;
 use super::gpu::{Phases, Run};
 use super::workload::{Answer, Shape, Word, Workload};
+use crate::threads::{cpu_threads, on_threads};
 
 /// Bytes of the array of a partition, at most, unless there are too many partitions: a part of a core's
 /// cache.
@@ -58,7 +59,7 @@ impl RadixJoin {
     /// # Errors
     /// Those of [`Self::new`].
     pub fn with_bits(shape: &Shape, bits: u32) -> Result<Self> {
-        let threads = threads();
+        let threads = cpu_threads();
         let memory = |rows: u64| {
             let words = (rows * shape.tuple_bytes()).div_ceil(8) + (threads as u64) * Self::slack(bits);
             HostMemory::new(usize::try_from(8 * words).unwrap_or(usize::MAX))
@@ -97,7 +98,7 @@ impl RadixJoin {
             partitioned::<W, WORDS>(&mut self.probe, workload.probe_words::<W>(), bits, threads);
         let next = AtomicUsize::new(0);
         let slots = (workload.shape().domain >> bits) as usize + 1;
-        let (seconds, answers) = on_all_threads(threads, |_| {
+        let (seconds, answers) = on_threads(threads, |_| {
             let mut payloads = vec![ABSENT; slots];
             let mut answer = Answer::default();
             loop {
@@ -195,7 +196,7 @@ fn partitioned<'a, W: Word, const WORDS: usize>(
         parts.push(parking_lot::Mutex::new(Some((rows, own))));
         rest = others;
     }
-    on_all_threads(threads, |thread| {
+    on_threads(threads, |thread| {
         let Some((rows, own)) = parts[thread].lock().take() else {
             unreachable!("each thread takes its own part once");
         };

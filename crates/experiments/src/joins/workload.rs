@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
+use galatea_device::{Device, DeviceError, HostMemory, Result};
 use galatea_kernels::JoinRows;
 use galatea_kernels::flow::mix64;
 use rayon::prelude::*;
@@ -147,16 +147,7 @@ impl Columns {
         let bytes = usize::try_from(rows.max(1) * u64::from(word_bytes)).unwrap_or(usize::MAX);
         let column = || {
             let memory = Arc::new(HostMemory::new(bytes)?);
-            device.pin(&memory)?;
-            let view = HostView::new(Arc::clone(&memory), 0, bytes)?;
-            let address = device
-                .mapped_address(&view)?
-                .ok_or_else(|| DeviceError::HostMemory {
-                    requested: bytes as u64,
-                    available: 0,
-                    reason: "the driver maps no address for it".to_owned(),
-                    hint: "use a device that maps host memory",
-                })?;
+            let address = device.pin_mapped(&memory)?;
             Ok::<_, DeviceError>((memory, address))
         };
         let (keys, key_address) = column()?;

@@ -25,17 +25,6 @@ pub struct Relation {
     pub(super) count: usize,
 }
 
-/// The device's address of pinned host memory.
-pub(super) fn mapped(device: &Device, memory: &Arc<HostMemory>) -> Result<u64> {
-    let view = HostView::new(Arc::clone(memory), 0, memory.len())?;
-    device.mapped_address(&view)?.ok_or(DeviceError::HostMemory {
-        requested: memory.len() as u64,
-        available: 0,
-        reason: "the driver maps no address for it".to_owned(),
-        hint: "use a device that maps host memory",
-    })
-}
-
 /// The words of memory that no copy uses.
 fn words(memory: &mut Arc<HostMemory>) -> Result<&mut [u64]> {
     let bytes = memory.len() as u64;
@@ -48,15 +37,14 @@ impl Relation {
     fn new(device: &Device, tuples: usize) -> Result<Self> {
         let column = || {
             let memory = Arc::new(HostMemory::new(8 * tuples.max(1))?);
-            device.pin(&memory)?;
-            Ok::<_, DeviceError>(memory)
+            let address = device.pin_mapped(&memory)?;
+            Ok::<_, DeviceError>((memory, address))
         };
-        let (keys, values) = (column()?, column()?);
-        let mapped = (mapped(device, &keys)?, mapped(device, &values)?);
+        let ((keys, key_address), (values, value_address)) = (column()?, column()?);
         Ok(Self {
             keys,
             values,
-            mapped,
+            mapped: (key_address, value_address),
             count: 0,
         })
     }

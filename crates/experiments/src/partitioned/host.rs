@@ -6,7 +6,7 @@ use galatea_device::{Device, HostMemory, Result};
 use galatea_kernels::RadixBits;
 use rayon::prelude::*;
 
-use super::data::{Relation, mapped};
+use super::data::Relation;
 
 /// Tuples of a task: its rows have their own partitions.
 pub(super) const TASK: usize = 1 << 20;
@@ -24,8 +24,7 @@ impl HostRows {
     /// Allocates memory for rows.
     pub(super) fn new(device: &Device, tuples: usize) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(16 * tuples.max(1))?);
-        device.pin(&memory)?;
-        let address = mapped(device, &memory)?;
+        let address = device.pin_mapped(&memory)?;
         Ok(Self { memory, address })
     }
 

@@ -1,37 +1,17 @@
 //! The CPU for comparison: reads of its own memory by all threads.
 
-use std::sync::Barrier;
-use std::time::Instant;
-
-use galatea_device::{HostMemory, VectorWork, in_vectors, timed_together};
+use galatea_device::{HostMemory, VectorWork, in_vectors};
 use galatea_kernels::LinkAccess;
 use galatea_kernels::flow::mix64;
 use galatea_memory::transfer::{Access, Result, fill};
 use rayon::prelude::*;
 
+use crate::threads::{cpu_threads, on_all_threads};
+
 use super::measure::{Rate, Source, seed_of};
 
 /// Maximum number of values that a run reads at random places. Kernels read the same number.
 const RANDOM_READS: usize = 32 << 20;
-
-/// Number of threads that the machine runs at once.
-pub(super) fn cpu_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Runs work on all threads, which begin together. Returns the seconds from the first beginning to the last
-/// end, and the results.
-pub(super) fn on_all_threads<T: Send>(work: impl Fn(usize) -> T + Sync) -> (f64, Vec<T>) {
-    let threads = cpu_threads();
-    let (begin, work) = (&Barrier::new(threads), &work);
-    let timed = move |thread| {
-        begin.wait();
-        let begun = Instant::now();
-        let found = work(thread);
-        (begun, Instant::now(), found)
-    };
-    timed_together((0..threads).map(|thread| move || timed(thread)))
-}
 
 /// A sum of words, in the widest vectors.
 struct Words<'a>(&'a [u32]);

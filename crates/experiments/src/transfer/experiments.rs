@@ -4,13 +4,14 @@ use galatea_device::{Device, MachineMemory};
 use galatea_memory::transfer::{Access, Capabilities, Method, Result, TransferError, TransferOptions};
 
 use super::both::{both_directions, two_way_methods};
-use super::cpu::{cpu_reads, cpu_threads};
+use super::cpu::cpu_reads;
 use super::join::{Join, TUPLE_BYTES};
 use super::latency::{Reach, by_extent, latency};
 use super::measure::{Rate, Source, rate, rates};
 use super::pieces::InPlace;
 use super::selection::{by_selectivity, by_selectivity_on_cpu};
 use crate::runs;
+use crate::threads::cpu_threads;
 
 /// Names of the experiments, in the order in which they run.
 pub const EXPERIMENTS: [&str; 10] = [

@@ -9,8 +9,8 @@ use galatea_kernels::{LinkSelect, Selection};
 use galatea_memory::transfer::{Access, Method, Result, TransferOptions, fill, open};
 use rayon::prelude::*;
 
-use super::cpu::on_all_threads;
 use super::measure::{Rate, Source, seed_of};
+use crate::threads::on_all_threads;
 
 /// Bytes of a row, which has one value in each of three columns.
 const ROW_BYTES: usize = 12;
