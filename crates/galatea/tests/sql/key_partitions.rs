@@ -5,6 +5,9 @@ use crate::builds::BUILT;
 use crate::compare::{Pair, answer};
 use crate::joins::{STRICT, text};
 use crate::parts::table;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
 const ROWS: i64 = 60_000;
 
@@ -132,8 +135,7 @@ async fn kept_plans_begin_in_partitions() {
     assert!(second <= first, "{second} launches, {first} at first");
 }
 
-/// Probe rows with keys below, above and between those of the build side, of types of each width, and sides
-/// without rows.
+/// Probe rows with keys below, above and between those of the build side, and sides without rows.
 #[tokio::test]
 async fn keys_outside_of_all_partitions() {
     let pair = pair("256 KiB");
@@ -166,5 +168,36 @@ async fn keys_outside_of_all_partitions() {
         "SELECT count(*), sum(a.v) FROM none a WHERE EXISTS (SELECT 1 FROM l b WHERE b.k = a.k AND b.small <> a.small)",
     ] {
         pair.check(sql, false, "no rows").await;
+    }
+}
+
+/// The table with its key cast to another type.
+fn with_key(batch: &RecordBatch, data_type: &DataType) -> RecordBatch {
+    let mut columns = batch.columns().to_vec();
+    columns[0] = cast(&columns[0], data_type).expect("a key of that type");
+    let names = batch.schema();
+    let names = names.fields().iter().map(|field| field.name().clone());
+    RecordBatch::try_from_iter_with_nullable(names.zip(columns).map(|(name, column)| (name, column, true)))
+        .expect("one length")
+}
+
+#[tokio::test]
+async fn keys_of_every_integer_type() {
+    for data_type in [
+        DataType::Int16,
+        DataType::UInt16,
+        DataType::Int32,
+        DataType::UInt32,
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+    ] {
+        let pair = pair("256 KiB");
+        let context = data_type.to_string();
+        pair.table("l", &[with_key(&table(ROWS, true, |row| row / 3), &data_type)]);
+        pair.table("o", &[with_key(&table(9_000, true, |row| row * 3), &data_type)]);
+        for sql in [OTHERS[0], OTHERS[2], GROUPS[1]] {
+            pair.check(sql, true, &context).await;
+        }
+        by_key(&pair, OTHERS[0]).await;
     }
 }
