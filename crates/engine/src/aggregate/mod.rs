@@ -17,6 +17,8 @@
 //! | accumulators, keys and the choice of the strategy | `crates/codegen/src/{accumulators,group_key,strategy}.rs` |
 //! | the kernels | `crates/codegen/src/sink/`, `crates/kernels/cuda/galatea/` |
 //! | growth of the table | [`group_table`], `crates/kernels` (`HashRehash`) |
+//! | groups beyond device memory, in partitions | [`partitions`], `execution/{cut,parts}.rs` |
 //! | groups to Arrow arrays | `results/groups.rs` |
 
 pub(crate) mod group_table;
+pub(crate) mod partitions;

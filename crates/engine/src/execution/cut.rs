@@ -1,18 +1,18 @@
-//! The partitions of an out-of-core join.
+//! The partitions of state that is computed out of core: build sides and groups.
 //!
-//! Partitions are ranges of buckets of the key. If the key is an integer column of a table, buckets are
-//! ranges of keys; otherwise they are ranges of hashes, for which rows are counted first. A table in the
-//! order of the key, according to zone maps, has the rows of a range of keys in few chunks, so each chunk is
-//! read in one or two partitions. All build sides that rows look up by this key have the same partitions.
+//! A partition is a range of buckets of the key. Buckets are ranges of hashes, or ranges of the key itself. A
+//! build side has ranges of its key if the key is an integer column of a table, and if the table is in the
+//! order of the key, or if groups need arrays by key. Zone maps then skip the chunks of other partitions, so
+//! each chunk of a table in this order is read in one or two partitions. All build sides that rows look up by
+//! this key have the same partitions. For hashes, rows of a build side are counted first, and groups are
+//! estimated.
 
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
+use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::device::RunError;
-use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
-use crate::joins::out_of_core::{
-    Buckets, Partition, PartitionedState, counting, counting_groups, estimated_groups, groups_in, key_bytes,
-    row_bytes, slot_bytes, spreads,
-};
+use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, counting};
+use crate::joins::out_of_core::{PartitionedState, key_bytes, row_bytes, spreads};
 use crate::results::queue::ResultQueue;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
@@ -49,16 +49,17 @@ fn is_ordered(data_type: &DataType) -> bool {
         || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
 }
 
-/// A join that runs one partition at a time.
+/// State that is computed one partition at a time.
 pub(super) struct Cut {
     pub(super) state: PartitionedState,
-    /// The numbers of its build sides, or of its pairs, among the build sides of the pipeline: the one of the
-    /// join first, then others that rows look up by the same key.
+    /// The numbers of its build sides among those of the pipeline: first the build side of the join, or the
+    /// rows of the pipeline (pairs or groups); then other build sides that rows look up by the same key.
+    /// Empty for groups that the pipeline returns.
     pub(super) sides: Vec<usize>,
     pub(super) partitions: Partitions,
 }
 
-/// The partitions of a join.
+/// The partitions of a [`Cut`].
 pub(super) enum Partitions {
     Hashes(HashPartitions),
     Keys(KeyPartitions),
@@ -70,12 +71,12 @@ pub(super) struct HashPartitions {
     pub(super) ranges: Vec<Range<u32>>,
     /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
     pub(super) equal: Option<u32>,
-    /// Maximum number of build rows in a partition.
+    /// Maximum number of build rows in a partition; of groups: the expected number.
     pub(super) most: u64,
-    /// Number of build rows.
+    /// Number of build rows, or of rows in groups.
     pub(super) rows: u64,
-    /// Maximum number of pairs, including rows without a match.
-    pairs: u64,
+    /// Maximum number of rows that the pipeline scans in a partition, if these are pairs or groups.
+    scanned: u64,
 }
 
 /// Partitions by the value of an integer key. Chunks of a table in the order of the key are read in few
@@ -111,15 +112,16 @@ impl Cut {
         }
     }
 
-    /// The number of its build side, or of its pairs.
+    /// The number of its first build side. Groups that are returned have none.
     pub(super) fn side(&self) -> usize {
         self.sides[0]
     }
 
-    /// Maximum number of pairs, including rows without a match.
-    pub(super) fn pairs(&self) -> u64 {
+    /// Maximum number of rows that the pipeline scans in a partition, if these are pairs or groups. Pairs
+    /// include rows without a match.
+    pub(super) fn scanned(&self) -> u64 {
         match &self.partitions {
-            Partitions::Hashes(hashes) => hashes.pairs,
+            Partitions::Hashes(hashes) => hashes.scanned,
             Partitions::Keys(_) => 0,
         }
     }
@@ -195,8 +197,8 @@ fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
 
 impl Executor<'_> {
     /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
-    /// there is no such join, the groups, or the join with the largest build side. `again`: an attempt failed
-    /// that had partitioned joins, so groups are partitioned as well.
+    /// there is no such join, the groups, or the join with the largest build side. `again`: an attempt with
+    /// partitions has failed, so groups are partitioned even if a join is, too.
     pub(super) async fn cuts(
         &self,
         pipeline: PipelineRef<'_>,
@@ -205,7 +207,7 @@ impl Executor<'_> {
     ) -> Result<Vec<Cut>, Failure> {
         let (mut cuts, mut refused) = (Vec::new(), None);
         for join in joins {
-            // A join whose build side has the key of another one is in its partitions.
+            // Another join may have the same key, and its partitions contain this build side.
             let is_cut =
                 |cut: &Cut| matches!(join, PartitionedState::Lookup(side) if cut.sides.contains(side));
             if cuts.iter().any(is_cut) {
@@ -275,7 +277,7 @@ impl Executor<'_> {
                 equal: None,
                 most: groups.div_ceil(number),
                 rows,
-                pairs: rows,
+                scanned: rows,
             }),
         })
     }
@@ -358,7 +360,7 @@ impl Executor<'_> {
         let [Ok(least), Ok(greatest)] = bounds else {
             return Ok(None);
         };
-        // Arrays by key have as many entries as a hash table has slots, or more.
+        // A hash table has 2 to 4 slots for each row. Arrays with more entries than that take more memory.
         let dense = i128::from(greatest) - i128::from(least) <= 4 * i128::from(view.rows);
         Ok((by_key || dense).then(|| SideKeys {
             bounds: [least, greatest],
@@ -437,7 +439,7 @@ impl Executor<'_> {
                 ranges,
                 most,
                 rows: build_rows.iter().sum(),
-                pairs: pairs.min(MAX_PAIRS),
+                scanned: pairs.min(MAX_PAIRS),
             }),
         })
     }

@@ -21,19 +21,19 @@ use crate::report::RunReport;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-/// An attempt to run a pipeline that joins.
+/// An attempt to run a pipeline.
 #[derive(Debug, Clone, Copy)]
 enum JoinAttempt {
     /// All rows at once. After a failed predicted attempt, it contains the memory of the next partitioned
     /// attempt.
     Whole(Option<Shrinking>),
-    /// With its joins in partitions.
+    /// With its build sides or groups in partitions.
     InParts(Parts),
 }
 
 impl Executor<'_> {
     /// Runs a pipeline after the pipelines of its build sides. `keep`: its groups stay on the device. If
-    /// memory is too small, its joins run one partition at a time.
+    /// memory is too small, its build sides or groups are computed one partition at a time.
     pub(super) fn run<'s>(
         &'s self,
         pipeline: PipelineRef<'s>,
@@ -41,15 +41,17 @@ impl Executor<'_> {
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         let run = move |attempt| {
             let outcome = async move {
-                let (outcome, bytes) = match attempt {
-                    JoinAttempt::Whole(_) => (self.run_whole(pipeline, keep).await, None),
-                    JoinAttempt::InParts(parts) => (
-                        self.in_parts(pipeline, keep, parts).await,
-                        Some(parts.memory.bytes),
-                    ),
+                let outcome = match attempt {
+                    JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
+                    JoinAttempt::InParts(parts) => self.in_parts(pipeline, keep, parts).await,
                 };
-                if outcome.is_ok() {
-                    pipeline.out_of_core.ran(self.memory_limit(), bytes);
+                let last = &pipeline.out_of_core;
+                match (&outcome, attempt) {
+                    (Ok(_), JoinAttempt::Whole(_)) => last.ran_whole(),
+                    (Ok(_), JoinAttempt::InParts(parts)) => {
+                        last.ran_in_parts(parts.memory.bytes, self.memory_limit());
+                    }
+                    (Err(_), _) => {}
                 }
                 outcome.map_err(|failure| (attempt, failure))
             };
@@ -66,7 +68,7 @@ impl Executor<'_> {
     /// run of the plan was partitioned.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
         let last = || {
-            let bytes = pipeline.out_of_core.bytes(self.memory_limit())?;
+            let bytes = pipeline.out_of_core.bytes(|| self.memory_limit())?;
             Shrinking::new(bytes, POLICY.less, POLICY.tries)
         };
         let memory = match PartitionedState::are_predicted(pipeline) {
@@ -93,8 +95,8 @@ impl Executor<'_> {
         device.map_or(0, |device| device.device().budget().limit())
     }
 
-    /// The attempt after one that failed for lack of memory: its joins run in partitions, smaller than
-    /// before. It fails if no join has keys, or once rows were read.
+    /// The attempt after one that failed for lack of memory: in partitions, smaller than before. It fails if
+    /// neither a join nor groups have keys, or once rows were read.
     fn in_parts_after(
         &self,
         pipeline: PipelineRef<'_>,

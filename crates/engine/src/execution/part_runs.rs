@@ -35,7 +35,7 @@ impl PartRuns {
         fetch.map(|fetch| (fetch as u64).saturating_sub(rows))
     }
 
-    /// The output and the report of all runs, of which there is at least one.
+    /// The output and the report of all runs. At least one has ended.
     pub(super) fn finish(self) -> (Output, RunReport) {
         let Some(done) = self.done else {
             unreachable!("a join has a partition at least");

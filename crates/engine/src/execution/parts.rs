@@ -93,8 +93,8 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline with partitioned state. The future is boxed here: nested runs of pipelines over all rows
-    /// then need no stack for it.
+    /// Runs a pipeline with partitioned state. The future is boxed here: nested runs of pipelines over all
+    /// rows then need no stack for it.
     pub(super) fn in_parts<'s>(
         &'s self,
         pipeline: PipelineRef<'s>,
@@ -284,7 +284,7 @@ impl Executor<'_> {
                     };
                     TableView {
                         // The kernels of all partitions are bound to the same number of rows.
-                        rows: cut.pairs(),
+                        rows: cut.scanned(),
                         ..of_part.map_err(Failure::Run)?
                     }
                 }

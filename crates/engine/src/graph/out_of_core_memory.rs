@@ -17,16 +17,21 @@ struct Partitioned {
 }
 
 impl OutOfCoreMemory {
-    /// Bytes per partition in the last run with this limit of device memory; `None` if it was not
-    /// partitioned, or had another limit.
-    pub(crate) fn bytes(&self, limit: u64) -> Option<u64> {
+    /// Bytes per partition in the last run; `None` if it was not partitioned, or had another limit of device
+    /// memory than `limit` returns now.
+    pub(crate) fn bytes(&self, limit: impl FnOnce() -> u64) -> Option<u64> {
         let last = (*self.0.lock())?;
-        (last.limit == limit).then_some(last.bytes)
+        (last.limit == limit()).then_some(last.bytes)
     }
 
-    /// Records a run with `bytes` bytes per partition; `None`: a run over all rows.
-    pub(crate) fn ran(&self, limit: u64, bytes: Option<u64>) {
-        *self.0.lock() = bytes.map(|bytes| Partitioned { limit, bytes });
+    /// Records a run with `bytes` bytes per partition, under this limit of device memory.
+    pub(crate) fn ran_in_parts(&self, bytes: u64, limit: u64) {
+        *self.0.lock() = Some(Partitioned { limit, bytes });
+    }
+
+    /// Records a run over all rows.
+    pub(crate) fn ran_whole(&self) {
+        *self.0.lock() = None;
     }
 }
 
@@ -37,11 +42,11 @@ mod tests {
     #[test]
     fn partitions_are_repeated_under_the_same_limit_only() {
         let memory = OutOfCoreMemory::default();
-        assert_eq!(memory.bytes(8), None);
+        assert_eq!(memory.bytes(|| unreachable!("no run was partitioned")), None);
         let copy = memory.clone();
-        memory.ran(8, Some(2));
-        assert_eq!((copy.bytes(8), copy.bytes(16)), (Some(2), None));
-        copy.ran(8, None);
-        assert_eq!(memory.bytes(8), None);
+        memory.ran_in_parts(2, 8);
+        assert_eq!((copy.bytes(|| 8), copy.bytes(|| 16)), (Some(2), None));
+        copy.ran_whole();
+        assert_eq!(memory.bytes(|| 8), None);
     }
 }

@@ -31,7 +31,7 @@
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
 //! | the choice of the algorithm: in memory or out of core | `choose`, in this module |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
-//! | selection of the out-of-core joins and groups of a pipeline, and its restriction to one partition | `joins/out_of_core.rs` |
+//! | selection of the out-of-core joins and groups of a pipeline, and its restriction to one partition | `joins/out_of_core.rs`, `graph/partition.rs` |
 //! | partitions of an out-of-core join: ranges of the key, or of its hash | `execution/cut.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
