@@ -29,7 +29,7 @@ impl SharedMemory {
     /// Maps, touches and pins memory for a device.
     ///
     /// # Errors
-    /// [`DeviceError::HostMemory`] if the system has too little memory or cannot pin it; the errors of the
+    /// [`crate::DeviceError::HostMemory`] if the system has too little memory or cannot pin it; the errors of the
     /// device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(bytes.max(1))?);
