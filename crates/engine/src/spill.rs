@@ -9,6 +9,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
+/// Divisor of the store's limit: pinned pages without content may use the quotient.
+const IDLE: u64 = 16;
+
 /// Spill memory under the store's limit.
 #[derive(Debug)]
 pub(crate) struct StoreMemory(pub(crate) SpillMemory);
@@ -20,6 +23,10 @@ impl HostBudget for StoreMemory {
 
     fn give(&self, bytes: u64) {
         self.0.give(bytes);
+    }
+
+    fn idle(&self) -> u64 {
+        self.0.limit() / IDLE
     }
 }
 

@@ -261,6 +261,11 @@ impl SpillMemory {
         admitted.is_ok()
     }
 
+    /// The store's limit in bytes.
+    pub fn limit(&self) -> u64 {
+        self.store.memory_limit()
+    }
+
     /// Releases bytes.
     pub fn give(&self, bytes: u64) {
         self.reservation.shrink(bytes);

@@ -143,17 +143,7 @@ impl<T: Pod> Shared<T> {
             }
             HostSide::Copying(_) => unreachable!("waited for just now"),
             HostSide::File(offset) => {
-                let mut staging = spill.staging(bytes as u64)?;
-                let shared = DeviceError::HostMemoryShared { bytes: bytes as u64 };
-                let content = Arc::get_mut(&mut staging).ok_or(shared)?.as_mut_slice();
-                let gone = || io::Error::other("the file is gone");
-                let file = file.as_mut().ok_or_else(gone);
-                file.and_then(|file| file.read(*offset, &mut content[..bytes]))
-                    .map_err(|error| RegionError::Spill {
-                        name: self.name.clone(),
-                        bytes: self.bytes(),
-                        reason: error.to_string(),
-                    })?;
+                let staging = self.read_file(file, *offset, bytes, spill)?;
                 let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
                 self.home.copy_to_device(target, &view)?;
                 spill.put_staging(staging);
@@ -161,6 +151,84 @@ impl<T: Pod> Shared<T> {
         }
         spill.count_back(bytes as u64);
         Ok(side)
+    }
+}
+
+impl<T: Pod> Shared<T> {
+    /// Copies values to `target`, from a position on, from the location of the newest content of each page.
+    pub(super) fn read_into(
+        &self,
+        stream: &Stream,
+        values: Range<usize>,
+        (target, at): (&mut DeviceBuffer<T>, usize),
+        spill: &Spill,
+    ) -> Result<(), RegionError> {
+        let mut content = self.content.lock();
+        let Content {
+            buffer, pages, file, ..
+        } = &mut *content;
+        if let Some(buffer) = buffer {
+            let target = target.slice_mut(at..at + values.len())?;
+            return Ok(stream.copy(target, buffer.slice(values)?)?);
+        }
+        let mut first = values.start;
+        while first < values.end {
+            let page = first / self.page_len;
+            let end = values.end.min(self.range(page).end);
+            let into = at + (first - values.start);
+            let target = target.slice_mut(into..into + (end - first))?;
+            if let PageState::Host(HostSide::Copying(_)) = &pages[page]
+                && let PageState::Host(HostSide::Copying(copy)) =
+                    std::mem::replace(&mut pages[page], PageState::Nothing)
+            {
+                pages[page] = PageState::Host(HostSide::Memory(copy.wait()?));
+            }
+            let PageState::Host(side) = &pages[page] else {
+                unreachable!("a parked region without device memory has its content on the host");
+            };
+            // Bytes within the page.
+            let skipped = (first - page * self.page_len) * size_of::<T>();
+            let bytes = (end - first) * size_of::<T>();
+            match side {
+                HostSide::Memory(memory) => {
+                    let view = HostView::new(Arc::clone(memory), skipped, bytes)?;
+                    stream.copy_to_device(target, &view)?;
+                }
+                HostSide::Copying(_) => unreachable!("waited for just now"),
+                HostSide::File(offset) => {
+                    let offset = *offset + skipped as u64;
+                    let staging = self.read_file(file, offset, bytes, spill)?;
+                    let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
+                    stream.copy_to_device(target, &view)?;
+                    spill.put_staging(staging);
+                }
+            }
+            spill.count_back(bytes as u64);
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes of the region's file to a staging page.
+    fn read_file(
+        &self,
+        file: &mut Option<Box<dyn SpillFile>>,
+        offset: u64,
+        bytes: usize,
+        spill: &Spill,
+    ) -> Result<Arc<HostMemory>, RegionError> {
+        let mut staging = spill.staging(bytes as u64)?;
+        let shared = DeviceError::HostMemoryShared { bytes: bytes as u64 };
+        let content = Arc::get_mut(&mut staging).ok_or(shared)?.as_mut_slice();
+        let gone = || io::Error::other("the file is gone");
+        let file = file.as_mut().ok_or_else(gone);
+        file.and_then(|file| file.read(offset, &mut content[..bytes]))
+            .map_err(|error| RegionError::Spill {
+                name: self.name.clone(),
+                bytes: self.bytes(),
+                reason: error.to_string(),
+            })?;
+        Ok(staging)
     }
 }
 

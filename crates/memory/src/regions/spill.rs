@@ -7,9 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of pinned pages that are kept for the next eviction: pinning a page takes longer than copying to
-/// it.
-const KEPT_PAGES: usize = 8;
+/// Number of pinned pages without content that are kept at least.
+const KEPT_PAGES: u64 = 8;
 
 /// Number of pages through which the content of files is copied.
 const STAGING_PAGES: usize = 2;
@@ -20,6 +19,11 @@ pub trait HostBudget: Debug + Send + Sync {
     fn take(&self, bytes: u64) -> bool;
     /// Returns bytes that were taken.
     fn give(&self, bytes: u64);
+    /// Bytes of pinned pages without content that may be kept for the next eviction: pinning a page takes
+    /// longer than copying to it.
+    fn idle(&self) -> u64 {
+        0
+    }
 }
 
 /// Creates files for content that does not fit into host memory.
@@ -192,8 +196,11 @@ impl Spill {
 
     /// Returns a page.
     pub(super) fn put(&self, page: Arc<HostMemory>) {
+        let kept = self.budget.lock().as_ref().map_or(0, |budget| budget.idle());
+        let kept = kept.max(KEPT_PAGES * self.page_bytes());
         let mut idle = self.idle.lock();
-        if idle.len() < KEPT_PAGES {
+        let held: u64 = idle.iter().map(|page| page.len() as u64).sum();
+        if held + page.len() as u64 <= kept {
             idle.push(page);
             return;
         }

@@ -24,11 +24,11 @@ use super::info::RegionInfo;
 use super::replacement::Candidate;
 use super::spill::Spill;
 use bytemuck::Pod;
-use galatea_device::{Access, DeviceBuffer, DeviceError};
+use galatea_device::{Access, DeviceBuffer, DeviceError, Stream};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -225,6 +225,46 @@ impl<T: Pod> WorkingRegion<T> {
             shared.wanted.store(false, Ordering::Release);
             old.into_iter().for_each(|page| page.give_up(working.spill()));
         }
+    }
+
+    /// Copies these values to `target`, from position `at` on, in the order of `stream`. Each page is read where
+    /// its newest content is, on the device or on the host, and stays there. Work that writes the region has
+    /// to be complete, and the content must not be discarded.
+    ///
+    /// # Errors
+    /// [`RegionError::Spill`] if the file with the content cannot be read; the errors of the device.
+    pub fn read_into(
+        &self,
+        stream: &Stream,
+        values: Range<usize>,
+        target: &mut DeviceBuffer<T>,
+        at: usize,
+    ) -> Result<(), RegionError> {
+        match (&self.managed, &self.held) {
+            (_, Some(held)) => {
+                let target = target.slice_mut(at..at + values.len())?;
+                Ok(stream.copy(target, held.slice(values)?)?)
+            }
+            (Some((working, shared)), None) => {
+                shared.read_into(stream, values, (target, at), working.spill())
+            }
+            (None, None) => unreachable!("a region without a manager is held"),
+        }
+    }
+
+    /// Marks the content of the pages before value `end` as not needed any more, if the region is parked.
+    /// Evicting the region then copies less, and the host memory of these pages is released.
+    pub fn discard_before(&self, end: usize) {
+        let (Some((working, shared)), None) = (&self.managed, &self.held) else {
+            return;
+        };
+        let mut content = shared.content.lock();
+        let pages = content.pages.iter_mut().take(end / shared.page_len);
+        let old: Vec<_> = pages
+            .map(|page| std::mem::replace(page, PageState::Nothing))
+            .collect();
+        drop(content);
+        old.into_iter().for_each(|page| page.give_up(working.spill()));
     }
 
     /// Declares the access of a launch to it, for [`MemoryManager::grant`](super::MemoryManager::grant).

@@ -362,13 +362,69 @@ fn owner_stops_an_eviction_in_progress() {
     }
 }
 
+#[test]
+fn discarded_pages_are_neither_copied_nor_kept() {
+    for on_host in [false, true] {
+        let bed = bed(16, 100);
+        let content = pattern(7, 4 * PAGE_WORDS);
+        let mut region = bed.region("rows", &content);
+        // The owner needs its content.
+        region.discard_before(3 * PAGE_WORDS);
+        region.park();
+        if on_host {
+            assert!(bed.manager.evict_one().unwrap());
+        }
+        // The third page is needed: only one value of it is discarded.
+        region.discard_before(2 * PAGE_WORDS + 1);
+        if !on_host {
+            assert!(bed.manager.evict_one().unwrap());
+            assert_eq!(bed.manager.spilled().to_memory, 2 * PAGE);
+        }
+        assert_eq!(bed.info("rows").pages_host, 2);
+        let mut rest = bed
+            .device
+            .alloc::<u64>(&bed.stream, 2 * PAGE_WORDS)
+            .unwrap()
+            .assume_written();
+        let values = 2 * PAGE_WORDS..4 * PAGE_WORDS;
+        region
+            .read_into(&bed.stream, values.clone(), &mut rest, 0)
+            .unwrap();
+        assert_eq!(bed.stream.read(&rest, ..).unwrap(), content[values]);
+        drop((region, rest));
+        bed.ends(100);
+    }
+}
+
+#[test]
+fn unreadable_file_fails_a_read_of_a_range() {
+    let bed = bed(16, 0);
+    let mut region = bed.region("rows", &pattern(7, 2 * PAGE_WORDS));
+    region.park();
+    assert!(bed.manager.evict_one().unwrap());
+    bed.files.fail_reads.store(true, Ordering::SeqCst);
+    let mut into = bed.device.alloc::<u64>(&bed.stream, 8).unwrap().assume_written();
+    let outcome = region.read_into(&bed.stream, PAGE_WORDS - 4..PAGE_WORDS + 4, &mut into, 0);
+    assert!(
+        matches!(&outcome, Err(RegionError::Spill { name, .. }) if name == "rows"),
+        "{outcome:?}"
+    );
+    drop((region, into));
+    bed.ends(0);
+}
+
 /// Random owners and evictions, compared with plain vectors.
 #[test]
 fn random_evictions_preserve_region_contents() {
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
         let host = random.random_range(0..12);
-        let bed = bed(14, host);
+        let bed = bed(18, host);
+        let mut scratch = bed
+            .device
+            .alloc::<u64>(&bed.stream, 4 * PAGE_WORDS)
+            .unwrap()
+            .assume_written();
         let mut regions: Vec<(WorkingRegion<u64>, Vec<u64>, bool)> = Vec::new();
         for step in 0..150 {
             let what = format!("seed {seed}, step {step}");
@@ -376,7 +432,17 @@ fn random_evictions_preserve_region_contents() {
                 .collect::<Vec<_>>()
                 .choose(&mut random)
                 .copied();
-            match (random.random_range(0..10), some) {
+            match (random.random_range(0..12), some) {
+                (10 | 11, Some(at)) => {
+                    let (region, content, _) = &regions[at];
+                    let start = random.random_range(0..content.len());
+                    let end = random.random_range(start..=content.len());
+                    let into = random.random_range(0..=scratch.len() - (end - start));
+                    let stream = bed.device.stream().unwrap();
+                    region.read_into(&stream, start..end, &mut scratch, into).unwrap();
+                    let read = stream.read(&scratch, into..into + (end - start)).unwrap();
+                    assert_eq!(read, content[start..end], "{what}, {start}..{end}");
+                }
                 (0 | 1, _) if regions.len() < 6 => {
                     let held: usize = regions
                         .iter()
