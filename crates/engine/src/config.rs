@@ -27,7 +27,7 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, Exchange, Fallback, JoinOrder, OverflowMode, PackCodes, PersistentScan,
+    CompileEffort, DeviceChoice, Fallback, JoinAlgorithm, JoinOrder, OverflowMode, PackCodes, PersistentScan,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};
@@ -169,10 +169,6 @@ settings! {
         /// launch after the copies of each: on, off, or auto, which does so for chunk sizes that
         /// `galatea calibrate` has measured to be faster this way. Small chunks may be.
         "tuning.persistent_scan" => pub persistent_scan: PersistentScan = PersistentScan::Auto,
-        /// Whether an out-of-core join partitions each of its sides once, in device memory, and spills the
-        /// partitions that do not fit, instead of reading both sides once per partition: on, off, or auto,
-        /// which compares predicted times.
-        "tuning.exchange" => pub exchange: Exchange = Exchange::Auto,
         /// Priority of the session's queries on the device beside those of other sessions: low, normal or
         /// high. Queries of higher priority are admitted first, but no query waits for more than 16 that
         /// arrived later. Kernels of higher priority start first.
@@ -225,6 +221,14 @@ settings! {
         /// Whether groups that a join looks up by key are computed only for the keys that a filtered table of
         /// the same join contains. Most groups of a correlated subquery match no row.
         "join.semijoin_reduction" => pub semijoin_reduction: Switch = Switch(true),
+        /// Algorithm of joins with a build side on the device: hash builds one table and probes it in the order
+        /// of the scan; radix does so after the rows were partitioned in device memory, into
+        /// galatea.join.partitions partitions; multipass builds a table for each partition of the build side
+        /// and reads both sides once per partition; triton partitions both sides once and spills the
+        /// partitions that exceed device memory; auto chooses by predicted times. A join that cannot use the
+        /// forced algorithm uses another one, which EXPLAIN ANALYZE shows. A build side that exceeds device
+        /// memory always uses partitions.
+        "join.algorithm" => pub join_algorithm: JoinAlgorithm = JoinAlgorithm::Auto,
         /// Number of partitions into which rows are split before they are stored in a build side on the
         /// device or probe one: a power of two, 1 for none. A partition of the build side then fits the
         /// cache. auto partitions if the build sides are larger than the cache, the rows are many and not in

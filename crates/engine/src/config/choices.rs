@@ -28,14 +28,20 @@ words! {
 }
 
 words! {
-    /// How often an out-of-core join reads its sides (`galatea.tuning.exchange`).
-    Exchange {
-        /// Once or per partition, whichever is predicted to be faster.
+    /// The algorithm of joins with build sides on the device (`galatea.join.algorithm`).
+    JoinAlgorithm {
+        /// The algorithm with the least predicted time, among those that fit device memory.
         Auto = "auto",
-        /// Once, if their rows can be stored by partition.
-        On = "on",
-        /// Once per partition.
-        Off = "off",
+        /// One table for all rows of the build side. Rows probe it in the order of the scan.
+        Hash = "hash",
+        /// One table for all rows of the build side. Rows are partitioned in device memory before, so that
+        /// those of a partition access memory of the size of the cache.
+        Radix = "radix",
+        /// A table for each partition of the build side. Both sides are read once per partition.
+        Multipass = "multipass",
+        /// A table for each partition of the build side. Both sides are read once, partitioned, and spilled
+        /// as far as they exceed device memory (Lutz 2022, §4.4).
+        Triton = "triton",
     }
 }
 

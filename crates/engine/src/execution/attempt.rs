@@ -13,7 +13,7 @@
 //! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   3                 in_parts_after (join_run.rs)
 //!                                                  of memory, then with a quarter of that
 //!              predicted partitions fail           all rows at once                              1                 in_parts_after
-//!              partitioning the sides once lacks   the sides are read once per partition         1                 by_exchange (parts.rs)
+//!              partitioning the sides once lacks   the sides are read once per partition         1                 by_triton (triton.rs)
 //!              memory or is refused
 //!              strings lack memory, in partitions  all partitions, with eight times the memory   until memory ends  in_parts_after
 //! build sides  radix partitions are refused, or    rows in scan order                            1                 direct_after (partition_run.rs)

@@ -10,6 +10,7 @@
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
+use crate::config::JoinAlgorithm;
 use crate::device::RunError;
 use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, counting};
 use crate::joins::out_of_core::{PartitionedState, key_bytes, row_bytes, spreads};
@@ -289,7 +290,11 @@ impl Executor<'_> {
         join: PartitionedState,
         bytes: u64,
     ) -> Result<Cut, Failure> {
-        if let Some(cut) = self.by_keys(pipeline, join, bytes).await? {
+        // A forced Triton join partitions by hashes, unless arrays by key have no hashes.
+        let by_key = |build: PipelineRef<'_>| matches!(build.plan.sink, SinkPlan::BuildGroups { .. });
+        let by_hashes =
+            self.config.join_algorithm == JoinAlgorithm::Triton && !join.build(pipeline).is_some_and(by_key);
+        if !by_hashes && let Some(cut) = self.by_keys(pipeline, join, bytes).await? {
             return Ok(cut);
         }
         self.by_hashes(pipeline, join, bytes).await

@@ -263,7 +263,16 @@ impl Executor<'_> {
         if let Some(view) = self.take_view(pipeline.id()) {
             return Ok(view);
         }
-        self.load(source, plan).await.map_err(Failure::Store)
+        let PipelineSource::Plan(_) = source else {
+            return self.load(source, plan).await.map_err(Failure::Store);
+        };
+        let columns: Vec<usize> = plan.columns().into_iter().collect();
+        if let Some(view) = self.ready.lock().plan(pipeline.id(), &columns) {
+            return Ok(view);
+        }
+        let view = self.load(source, plan).await.map_err(Failure::Store)?;
+        self.ready.lock().keep_plan(pipeline.id(), columns, &view);
+        Ok(view)
     }
 
     /// Loads the columns that a pipeline reads from its source.

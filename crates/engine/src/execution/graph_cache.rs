@@ -5,13 +5,18 @@ use super::error::Failure;
 use crate::graph::PipelineId;
 use galatea_expression::LookupSide;
 use galatea_store::TableView;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Tables and rows kept for the pipelines of a graph.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     pub views: HashMap<PipelineId, TableView>,
+    /// Rows of CPU operators with these columns, for pipelines that run once per partition: their operators
+    /// run once.
+    plans: HashMap<(PipelineId, Vec<usize>), TableView>,
+    /// The pipelines with kept rows of CPU operators.
+    kept: HashSet<PipelineId>,
     /// Rows by the pipeline that looks them up and the number of its build side.
     rows: HashMap<(PipelineId, usize), KeptRows>,
 }
@@ -23,6 +28,23 @@ impl Ready {
     /// Takes the table of a pipeline.
     pub(super) fn view(&mut self, pipeline: PipelineId) -> Option<TableView> {
         self.views.remove(&pipeline)
+    }
+
+    /// Keeps the rows of CPU operators that this pipeline reads, from the next load on.
+    pub(super) fn keep(&mut self, pipeline: PipelineId) {
+        self.kept.insert(pipeline);
+    }
+
+    /// The kept rows of CPU operators with these columns.
+    pub(super) fn plan(&self, pipeline: PipelineId, columns: &[usize]) -> Option<TableView> {
+        self.plans.get(&(pipeline, columns.to_vec())).cloned()
+    }
+
+    /// Keeps rows of CPU operators with these columns, if the pipeline needs them again.
+    pub(super) fn keep_plan(&mut self, pipeline: PipelineId, columns: Vec<usize>, view: &TableView) {
+        if self.kept.contains(&pipeline) {
+            self.plans.insert((pipeline, columns), view.clone());
+        }
     }
 
     /// Keeps the rows of a build side with these columns, or the failure to collect them.

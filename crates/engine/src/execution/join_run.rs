@@ -14,6 +14,7 @@ use super::error::Failure;
 use super::executor::Executor;
 use super::parts::{POLICY, Parts};
 use super::pipeline_run::Output;
+use crate::config::JoinAlgorithm;
 use crate::device::RunError;
 use crate::graph::PipelineRef;
 use crate::joins::out_of_core::PartitionedState;
@@ -64,14 +65,18 @@ impl Executor<'_> {
             .boxed()
     }
 
-    /// The first attempt, partitioned if a build side is predicted to exceed device memory, or if the last
-    /// run of the plan was partitioned.
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory, if the last run of
+    /// the plan was partitioned, or by the setting.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
         let last = || {
             let bytes = pipeline.out_of_core.bytes(|| self.memory_limit())?;
             Shrinking::new(bytes, POLICY.less, POLICY.tries)
         };
-        let memory = match PartitionedState::are_predicted(pipeline) {
+        let forced = match self.config.join_algorithm {
+            JoinAlgorithm::Multipass | JoinAlgorithm::Triton => !PartitionedState::of(pipeline).is_empty(),
+            JoinAlgorithm::Auto | JoinAlgorithm::Hash | JoinAlgorithm::Radix => false,
+        };
+        let memory = match forced || PartitionedState::are_predicted(pipeline) {
             true => self.first_parts(),
             false => last(),
         };

@@ -20,7 +20,6 @@ mod chunk_order;
 mod compile;
 mod cut;
 pub(crate) mod error;
-mod exchange;
 pub(crate) mod executor;
 mod graph_cache;
 mod join_run;
@@ -37,6 +36,7 @@ mod sort_ranges;
 pub(crate) mod source;
 mod top;
 mod top_sample;
+mod triton;
 
 /// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {

@@ -9,6 +9,7 @@
 //! arrive in the order of the key, according to zone maps, access nearby addresses without partitions.
 
 use super::pipeline_run::Run;
+use crate::config::JoinAlgorithm;
 use crate::device::columns::away;
 use crate::device::demand;
 use crate::joins::build_table::SideRows;
@@ -137,14 +138,19 @@ impl LinkTimes {
 impl Run<'_> {
     /// Decides, by the setting or by expected times.
     pub(super) fn choose_partitions(&self) -> PartitionChoice {
-        let forced = self.config.join_partitions.0;
+        let algorithm = self.config.join_algorithm;
+        let number = match algorithm {
+            JoinAlgorithm::Auto | JoinAlgorithm::Radix => self.config.join_partitions.0,
+            JoinAlgorithm::Hash | JoinAlgorithm::Multipass | JoinAlgorithm::Triton => 1,
+        };
+        let forced = number != 0 || algorithm == JoinAlgorithm::Radix;
         let over_table = !self.view.columns.is_empty() && self.fetch.is_none();
-        if forced == 1 || !over_table || (forced == 0 && self.rows() < POLICY.rows) {
+        if number == 1 || !over_table || (!forced && self.rows() < POLICY.rows) {
             return PartitionChoice::None;
         }
         let machine = self.runtime.machine();
         let mut met = self.met();
-        if forced == 0 {
+        if !forced {
             // Build sides that fit the cache have no far accesses.
             met.retain(|met| met.bytes > machine.l2_bytes);
         }
@@ -155,13 +161,13 @@ impl Run<'_> {
         let Some(met) = met.into_iter().max_by(|a, b| saved(a).total_cmp(&saved(b))) else {
             return PartitionChoice::None;
         };
-        let parts = match forced {
+        let parts = match number {
             0 => parts_for(met.bytes, machine.l2_bytes),
-            forced => forced,
+            number => number,
         };
         let many = match forced {
-            0 => format!("{parts}"),
-            _ => format!("{parts}, forced"),
+            false => format!("{parts}"),
+            true => format!("{parts}, forced"),
         };
         let what = format!(
             "{} of {} beside {} of cache",
@@ -171,7 +177,7 @@ impl Run<'_> {
         );
         let accesses = self.accesses(&met);
         let near = accesses.seconds(1.0, &machine);
-        if forced == 0 && saved(&met) <= POLICY.launches {
+        if !forced && saved(&met) <= POLICY.launches {
             return PartitionChoice::Direct(format!("none: {what}, in the order of the key"));
         }
         let by = Partitioning {
@@ -188,7 +194,7 @@ impl Run<'_> {
             Ok(_) => return PartitionChoice::None,
             Err(reason) => return PartitionChoice::Direct(format!("none: {what}, {reason}")),
         };
-        if forced != 0 {
+        if forced {
             return PartitionChoice::Partitions(Box::new(halves), format!("{many}: {what}"));
         }
         let needed = kept.bytes(self.rows());

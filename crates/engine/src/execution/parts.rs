@@ -2,7 +2,7 @@
 //! groups.
 //!
 //! If that is predicted to be faster and rows can be stored, both sides of a join are partitioned first
-//! (`exchange.rs`). The other runs read the inputs once per partition (`cut.rs` chooses the partitions):
+//! (`triton.rs`). The other runs read the inputs once per partition (`cut.rs` chooses the partitions):
 //!
 //! ```text
 //! for each partition:   build side    the rows within ── table ──┐
@@ -27,17 +27,15 @@
 //! subtree runs on the CPU.
 
 use super::attempt::Shrinking;
-use super::cut::{Cut, HashPartitions, Partitions};
+use super::cut::Cut;
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, pairs_view};
 use super::part_runs::PartRuns;
 use super::pipeline_run::Output;
 use super::source::entries;
-use crate::config::Exchange as ExchangeChoice;
-use crate::device::RunError;
-use crate::graph::PipelineRef;
+use crate::graph::{PipelineRef, PipelineSource};
 use crate::joins::build_table::SideRows;
-use crate::joins::out_of_core::{Exchange, PartitionedState};
+use crate::joins::out_of_core::PartitionedState;
 use crate::report::RunReport;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -58,9 +56,10 @@ policy! {
         tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
-        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters
-        /// (`bench/results/2026-11-27-nvidia-h100/exchange.txt`).
-        run: f64 = 2.4e-3,
+        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters.
+        run: f64 = 0.5e-3,
+        /// Seconds to queue a copy of the rows of a partition in a batch.
+        copy: f64 = 5e-6,
         /// Bytes of a packed row over the link, relative to those of a stored one. Stored rows are not
         /// packed.
         packed: f64 = 0.2,
@@ -112,98 +111,43 @@ impl Executor<'_> {
     ) -> Result<(Output, RunReport), Failure> {
         let mut joins = PartitionedState::of(pipeline);
         joins.truncate(POLICY.joins);
-        // Drops the views that the failed attempt loaded, and the reports of its pipelines.
-        let (id, below) = (pipeline.id(), pipeline.with_below());
-        (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
-        (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
+        self.forget_attempt(pipeline);
         let again = parts.memory.tries() < POLICY.tries;
         let cuts = self.cuts(pipeline, &joins, (parts.memory.bytes, again)).await?;
-        if let [cut] = &*cuts
-            && let Some(done) = self.by_exchange(pipeline, keep, cut, parts).await?
+        let single = match &*cuts {
+            [cut] => Some(cut),
+            // Nothing exceeds memory: the setting forces the partitions of a join.
+            cuts if cuts.iter().all(|cut| cut.number() == 1) => cuts
+                .iter()
+                .find(|cut| matches!(cut.state, PartitionedState::Lookup(_))),
+            _ => None,
+        };
+        if let Some(cut) = single
+            && let Some(done) = self.by_triton(pipeline, keep, cut, parts).await?
         {
             return Ok(done);
         }
         self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
     }
 
-    /// Partitions both sides of a join once, and runs the pipeline over the partitions. Returns `None` if
-    /// both sides are to be read once per partition instead: by the setting, by predicted times, or because
-    /// rows cannot be stored or do not fit.
-    async fn by_exchange(
-        &self,
-        pipeline: PipelineRef<'_>,
-        keep: bool,
-        cut: &Cut,
-        parts: Parts,
-    ) -> Result<Option<(Output, RunReport)>, Failure> {
-        let Partitions::Hashes(hashes) = &cut.partitions else {
-            return Ok(None);
-        };
-        let Some(number) = hashes
-            .equal
-            .filter(|_| self.config.exchange != ExchangeChoice::Off)
-        else {
-            return Ok(None);
-        };
-        let Some(exchange) = cut.state.exchange(pipeline, number, hashes.most) else {
-            return Ok(None);
-        };
-        let is_faster = || self.exchange_is_faster(pipeline, hashes, number, &exchange, parts.memory.bytes);
-        if self.config.exchange == ExchangeChoice::Auto && !is_faster() {
-            return Ok(None);
-        }
-        let started = Instant::now();
-        let before = self.spilled();
-        let sides = match self.exchange(pipeline, cut, &exchange, parts.memory.bytes).await {
-            Ok(sides) => sides,
-            // Reading the sides again needs no memory for partitioned rows, nor columns that can be stored.
-            Err(Failure::Run(RunError::Unsupported(_))) => return Ok(None),
-            Err(failure) if failure.wants_memory() => return Ok(None),
-            Err(failure) => return Err(failure),
-        };
-        let join = (cut, &exchange);
-        let (output, mut report) = self
-            .join_exchanged(pipeline, keep, join, sides, parts.begun_again)
-            .await?;
-        report.total = started.elapsed();
-        report.partitions = Some(format!(
-            "{number} of d{}, sides partitioned once: {} rows on the build side, at most {} per partition; {} spilled",
-            cut.side(),
-            hashes.rows,
-            hashes.most,
-            size(self.spilled().saturating_sub(before))
-        ));
-        Ok(Some((output, report)))
-    }
-
-    /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
-    /// bytes, is predicted to take less time than reading them once per partition.
-    fn exchange_is_faster(
-        &self,
-        pipeline: PipelineRef<'_>,
-        cut: &HashPartitions,
-        number: u32,
-        exchange: &Exchange,
-        memory: u64,
-    ) -> bool {
-        let Some(device) = self.session.engine().opened(self.config) else {
-            return false;
-        };
-        let rows = [cut.rows, pipeline.rows.unwrap_or(cut.rows)];
-        let bytes = std::iter::zip(rows, exchange.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
-        let bytes: Vec<u64> = bytes.collect();
-        let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
-        let stored = bytes.iter().sum::<u64>() as f64 / device.link_rate();
-        let read = POLICY.packed * stored;
-        let reads = cut.ranges.len() as f64;
-        let per_partition = reads * (read + 2.0 * POLICY.run);
-        // Stored rows are spilled and read back.
-        let once = read + 2.0 * stored + (1.0 + f64::from(number)) * batches as f64 * POLICY.run;
-        once < per_partition
+    /// Drops the views that a failed attempt loaded, and the reports of its pipelines. From now on, the rows
+    /// of CPU operators are kept: the operators would run again for each partition, and might return other
+    /// rows.
+    fn forget_attempt(&self, pipeline: PipelineRef<'_>) {
+        let (id, below) = (pipeline.id(), pipeline.with_below());
+        let mut ready = self.ready.lock();
+        ready.views.retain(|pipeline, _| !below.contains(pipeline));
+        pipeline.each_below(&mut |pipeline| {
+            if matches!(pipeline.source, PipelineSource::Plan(_)) {
+                ready.keep(pipeline.id());
+            }
+        });
+        drop(ready);
+        (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
     }
 
     /// Number of bytes of working memory that the device has spilled so far.
-    fn spilled(&self) -> u64 {
+    pub(super) fn spilled(&self) -> u64 {
         let device = self.session.engine().opened(self.config);
         device.map_or(0, |device| {
             let counts = device.memory().spilled();

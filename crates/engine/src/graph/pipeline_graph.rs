@@ -234,7 +234,7 @@ impl<'g> PipelineRef<'g> {
     }
 
     /// Visits it and the pipelines with a path to it.
-    fn each_below(self, visit: &mut dyn FnMut(PipelineRef<'g>)) {
+    pub(crate) fn each_below(self, visit: &mut dyn FnMut(PipelineRef<'g>)) {
         visit(self);
         self.builds().for_each(|build| build.each_below(visit));
     }

@@ -11,7 +11,7 @@ use crate::string::interned::InternedStrings;
 use crate::string::late_materialised::StringsOfSide;
 use crate::window::WindowRows;
 use galatea_base::reason::Reason;
-use galatea_codegen::build_plan::{BuildPlan, GroupBuildPlan, PartitionPlan};
+use galatea_codegen::build_plan::{BuildPlan, GroupBuildPlan};
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_expression::{LookupSide, Part, Spare};
 use galatea_kernels::{CountBits, CountWritten, PipelineArguments};
@@ -285,26 +285,12 @@ impl BuiltTable {
         }
     }
 
-    /// The rows of each partition as a table of its own, parked. This table is held.
-    pub(crate) fn split(
-        &self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        plan: &PartitionPlan,
-    ) -> Result<Vec<Self>, RunError> {
-        let Content::Partitions(rows) = &self.content else {
-            return Ok(Vec::new());
-        };
-        let partitions = rows.split(runtime, stream, &plan.columns)?;
-        let tables = partitions.into_iter().map(|rows| {
-            let mut table = Self {
-                rows: rows.counted().iter().sum(),
-                ..Self::of_partitions(plan.build_side(), rows)
-            };
-            table.park();
-            table
-        });
-        Ok(tables.collect())
+    /// Its rows in partitions, if it has such rows.
+    pub(crate) fn partitions(&self) -> Option<&PartitionedRows> {
+        match &self.content {
+            Content::Partitions(rows) => Some(rows),
+            _ => None,
+        }
     }
 
     /// The matches of a join.

@@ -36,7 +36,7 @@
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
 //! | runs of each algorithm, and the algorithm after a failed run | `execution/join_run.rs` |
-//! | runs of out-of-core joins | `execution/exchange.rs`, if each side is partitioned once; else `execution/parts.rs` |
+//! | runs of out-of-core joins | `execution/triton.rs`, if each side is partitioned once; else `execution/parts.rs` |
 //! | runs with partitions that fit the L2 cache | `execution/partition_run.rs` |
 //!
 //! References: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapters 3 (hash

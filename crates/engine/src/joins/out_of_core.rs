@@ -22,20 +22,27 @@ pub(crate) enum PartitionedState {
     Aggregate,
 }
 
-/// The pipelines of a join that partition its sides once: the first pass of each side stores the rows by
-/// partition, the second one reads a partition.
+/// The pipelines of a Triton join (Lutz 2022, §4.4), which partitions its sides once: the first pass of each
+/// side stores the rows by partition, the second one reads a partition.
 #[derive(Debug, Clone)]
-pub(crate) struct Exchange {
+pub(crate) struct TritonPlan {
     /// The pipeline of the build side. In its second pass, its only build side consists of the stored rows.
     pub(crate) build: PartitionPasses,
     /// The pipeline that probes it. In its second pass, its last build side consists of the stored rows.
     pub(crate) probe: PartitionPasses,
 }
 
-impl Exchange {
+impl TritonPlan {
     /// Bytes of a stored row of the build side, and of one of the probe side.
     pub(crate) fn row_bytes(&self) -> [u64; 2] {
         [&self.build, &self.probe].map(|passes| column_bytes(&passes.first.sink).max(1))
+    }
+
+    /// Number of stored columns of both sides.
+    pub(crate) fn columns(&self) -> usize {
+        let columns =
+            |passes: &PartitionPasses| passes.first.sink.keyed().map_or(0, |(_, columns)| columns.len());
+        columns(&self.build) + columns(&self.probe)
     }
 }
 
@@ -43,7 +50,7 @@ impl PartitionedState {
     /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
     /// `most` rows of the build side each. `None` for multimap joins, for sides that are not scans of tables,
     /// and if rows cannot be stored.
-    pub(crate) fn exchange(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<Exchange> {
+    pub(crate) fn triton(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<TritonPlan> {
         let Self::Lookup(side) = self else { return None };
         let build = self.build(pipeline)?;
         let scans = |source: &PipelineSource| {
@@ -63,7 +70,7 @@ impl PartitionedState {
         let plan = pipeline.plan.resolved().ok()?;
         let rows = pipeline.build_sides.len();
         let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, parts)?;
-        Some(Exchange { build: own, probe })
+        Some(TritonPlan { build: own, probe })
     }
 
     /// Whether a join of a pipeline has to run in partitions, because its build side is predicted to exceed

@@ -122,22 +122,33 @@ impl DeviceColumn {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
 
-    /// This column with these rows of another one, of `width` bytes each. The first row is a multiple of
-    /// [`WORD_ROWS`].
-    pub(crate) fn copied(
-        mut self,
+    /// Copies rows of another column, of `width` bytes each, to the rows from `at` on, wherever the other column
+    /// is. Both positions are multiples of [`WORD_ROWS`]. Returns the bytes that were read from the host.
+    pub(crate) fn read_from(
+        &mut self,
         stream: &Stream,
         from: &Self,
         width: u64,
         rows: Range<u64>,
-    ) -> Result<Self, RunError> {
+        at: u64,
+    ) -> Result<u64, RunError> {
         let bytes = (rows.start * width) as usize..(rows.end * width) as usize;
-        stream.copy(self.values.slice_mut(..bytes.len())?, from.values.slice(bytes)?)?;
+        let mut read = from
+            .values
+            .read_into(stream, bytes, &mut self.values, (at * width) as usize)?;
         if let (Some(into), Some(from)) = (&mut self.nulls, &from.nulls) {
             let words = (rows.start / WORD_ROWS) as usize..rows.end.div_ceil(WORD_ROWS) as usize;
-            stream.copy(into.slice_mut(..words.len())?, from.slice(words)?)?;
+            read += from.read_into(stream, words, into, (at / WORD_ROWS) as usize)?;
         }
-        Ok(self)
+        Ok(read)
+    }
+
+    /// Releases the memory of the rows before a position, of `width` bytes each.
+    pub(crate) fn discard_before(&self, width: u64, row: u64) {
+        self.values.discard_before((row * width) as usize);
+        if let Some(nulls) = &self.nulls {
+            nulls.discard_before((row / WORD_ROWS) as usize);
+        }
     }
 
     /// Its regions.

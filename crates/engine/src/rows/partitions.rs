@@ -1,14 +1,14 @@
 //! Partitioned rows on the device: counted, then written (`sink/partition.rs`), then read as the input of
 //! another pipeline, all at once or one partition at a time.
 
-use crate::device::{DeviceRuntime, RunError};
+use crate::device::RunError;
 use crate::rows::check_rows;
 use crate::rows::columns::{Allocator, DeviceColumn, Region, WORD_ROWS};
 use galatea_codegen::build_plan::PartitionPlan;
-use galatea_device::Stream;
 use galatea_expression::BuiltColumn;
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::WorkingRegion;
+use std::ops::Range;
 
 /// See [the module](self).
 #[derive(Debug)]
@@ -63,37 +63,59 @@ impl PartitionedRows {
         })
     }
 
-    /// The rows of each partition in regions of their own, which can be evicted separately. The partitions
-    /// are aligned.
-    pub(crate) fn split(
-        &self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
+    /// Rows of other partitioned rows, one range after another, each at the next multiple of [`WORD_ROWS`]; and
+    /// the bytes that were read from the host. The copies are queued on the allocator's stream.
+    pub(crate) fn gathered(
+        allocator: &Allocator<'_>,
         columns: &[BuiltColumn],
-    ) -> Result<Vec<Self>, RunError> {
-        let allocator = Allocator {
-            runtime,
-            stream,
-            owner: self.owner,
-            what: "rows of a partition",
-        };
-        let mut end: u64 = 0;
-        let partitions = self.counted.iter().map(|rows| {
-            let first = end.next_multiple_of(WORD_ROWS);
-            end = first + rows;
-            let values = self.values.iter().zip(columns);
-            let values = values.map(|(from, column)| {
-                let into = allocator.unwritten_column(column, *rows)?;
-                into.copied(stream, from, column.width as u64, first..end)
-            });
-            Ok(Self {
-                cursors: None,
-                values: values.collect::<Result<_, RunError>>()?,
-                counted: vec![*rows],
-                owner: self.owner,
-            })
+        ranges: &[(&Self, Range<u64>)],
+    ) -> Result<(Self, u64), RunError> {
+        let places = ranges.iter().scan(0, |end, (_, rows)| {
+            let first = *end;
+            *end = (first + (rows.end - rows.start)).next_multiple_of(WORD_ROWS);
+            Some(first)
         });
-        partitions.collect()
+        let places: Vec<u64> = places.collect();
+        let rows = ranges
+            .iter()
+            .map(|(_, rows)| (rows.end - rows.start).next_multiple_of(WORD_ROWS))
+            .sum();
+        check_rows(rows)?;
+        let mut values = Vec::new();
+        let mut bytes = 0;
+        for (number, column) in columns.iter().enumerate() {
+            let mut into = allocator.unwritten_column(column, rows)?;
+            for ((from, rows), at) in ranges.iter().zip(&places) {
+                let from = &from.values[number];
+                bytes += into.read_from(allocator.stream, from, column.width as u64, rows.clone(), *at)?;
+            }
+            values.push(into);
+        }
+        let gathered = Self {
+            cursors: None,
+            values,
+            counted: vec![rows],
+            owner: allocator.owner,
+        };
+        Ok((gathered, bytes))
+    }
+
+    /// The position of the first row of a partition.
+    pub(crate) fn first(&self, partition: usize) -> u64 {
+        let before = self.counted[..partition].iter();
+        before.fold(0, |first, rows| (first + rows).next_multiple_of(WORD_ROWS))
+    }
+
+    /// Releases the memory of the rows before a position, as far as whole pages contain no later row.
+    pub(crate) fn discard_before(&self, columns: &[BuiltColumn], row: u64) {
+        for (values, column) in self.values.iter().zip(columns) {
+            values.discard_before(column.width as u64, row);
+        }
+    }
+
+    /// Number of the query that owns the rows.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// Points the arguments of the kernel that fills it to it.

@@ -288,6 +288,15 @@ impl<'a> Emitter<'a> {
             (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(build_side),
             (None, Keys::Rows) => match found.form {
                 Form::Stored(part) => self.part_place(part),
+                // As below. The rows of a partition are in several chunks.
+                Form::Partitions => Place {
+                    inside: "true".to_owned(),
+                    index: self.define_as(
+                        "u32",
+                        "(live >> i & 1u) != 0 ? (u32)cursor.first_row() + row + (u32)i * blockDim.x : 0u",
+                    ),
+                    null: None,
+                },
                 // The rows of a step are distributed one by one, see `generate`. No row beyond the last is
                 // read.
                 _ => Place {

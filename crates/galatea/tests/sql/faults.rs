@@ -214,7 +214,7 @@ async fn out_of_core_joins_survive_failing_calls() {
     let bed = Bed::new(&[
         ("galatea.memory.gpu_limit", "320 KiB"),
         ("galatea.tuning.build_rows", "0"),
-        ("galatea.tuning.exchange", "on"),
+        ("galatea.join.algorithm", "triton"),
     ])
     .await;
     let told = partitions(&bed.pair, QUERIES[4]).await;

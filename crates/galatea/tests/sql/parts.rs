@@ -5,10 +5,12 @@ use crate::builds::BUILT;
 use crate::compare::Pair;
 use crate::joins::{STRICT, text};
 use crate::partitions::partitions;
+use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
 };
 use datafusion::arrow::array::{RecordBatch, StringArray};
+use datafusion::arrow::datatypes::Int64Type;
 use std::sync::Arc;
 
 fn limit(size: &'static str) -> (&'static str, &'static str) {
@@ -120,15 +122,20 @@ async fn out_of_core_join_with_unique_build_keys() {
     }
 }
 
-/// The bytes over the link and the EXPLAIN ANALYZE of a query, with this memory and chunk size.
-async fn transferred(memory: &'static str, chunk_rows: &'static str, sql: &str) -> (u64, String) {
+/// The bytes over the link and the EXPLAIN ANALYZE of a query, with this algorithm, memory and chunk size.
+async fn transferred(
+    algorithm: &'static str,
+    memory: &'static str,
+    chunk_rows: &'static str,
+    sql: &str,
+) -> (u64, String) {
     let pair = Pair::new(&[
         STRICT,
         BUILT,
         limit(memory),
         ("galatea.tuning.chunk_rows", chunk_rows),
         ("galatea.cache.device", "false"),
-        ("galatea.tuning.exchange", "on"),
+        ("galatea.join.algorithm", algorithm),
     ]);
     pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
     pair.table("s", &[table(20_000, true, |row| far(row * 31 % 25_000))]);
@@ -142,16 +149,111 @@ async fn transferred(memory: &'static str, chunk_rows: &'static str, sql: &str) 
 #[tokio::test]
 async fn out_of_core_join_scans_each_side_once() {
     for sql in &UNIQUE[..5] {
-        let (once, plan) = transferred("64 MiB", "1000", sql).await;
+        let (once, plan) = transferred("hash", "64 MiB", "1000", sql).await;
         assert!(!plan.contains("partitioned once"), "{plan}");
         for chunk_rows in ["1000", "4096"] {
-            let (bytes, plan) = transferred("512 KiB", chunk_rows, sql).await;
+            let (bytes, plan) = transferred("triton", "512 KiB", chunk_rows, sql).await;
             assert!(plan.contains("sides partitioned once"), "{sql}\n{plan}");
             assert!(
                 bytes <= 4 * once,
                 "{sql}: {bytes} bytes over the link, {once} for one scan\n{plan}"
             );
         }
+    }
+}
+
+/// Each algorithm, forced, returns the CPU's answers, with rows that fit device memory and with rows that do
+/// not, over tables in one partition and in many.
+#[tokio::test]
+async fn forced_join_algorithms_match_the_cpu() {
+    for (algorithm, shown, not_shown) in [
+        ("hash", "strategy=", "partitions="),
+        ("radix", "partitions=16, forced", "one after another"),
+        ("multipass", "one after another", "partitioned once"),
+        ("triton", "sides partitioned once", "one after another"),
+    ] {
+        for (memory, rows) in [("64 MiB", [2_000, 3_000]), ("1 MiB", [30_000, 35_000])] {
+            let pair = Pair::new(&[
+                STRICT,
+                BUILT,
+                limit(memory),
+                ("galatea.tuning.chunk_rows", "1500"),
+                ("galatea.join.algorithm", algorithm),
+            ]);
+            let [build, probe] = rows;
+            pair.table("r", &[table(build, true, |row| far(row * 7919 % build))]);
+            pair.table(
+                "s",
+                &[table(probe, true, |row| far(row * 31 % (build + build / 4)))],
+            );
+            for sql in UNIQUE {
+                let context = format!("{algorithm} in {memory}");
+                pair.check(sql, true, &context).await;
+                let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+                // A build side that exceeds memory is partitioned by any algorithm.
+                if memory == "64 MiB" {
+                    assert!(plan.contains(shown), "{context}\n{sql}\n{plan}");
+                    assert!(!plan.contains(not_shown), "{context}\n{sql}\n{plan}");
+                }
+            }
+        }
+    }
+}
+
+/// The rows of a partition are next to each other, wherever those of each batch end: whole words of NULL flags,
+/// words with gaps, single rows; rows of one key exceed a piece.
+#[tokio::test]
+async fn triton_join_gathers_rows_of_any_number_of_batches() {
+    for chunk_rows in ["31", "32", "33", "1000"] {
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit("1 MiB"),
+            ("galatea.tuning.chunk_rows", chunk_rows),
+            ("galatea.join.algorithm", "triton"),
+        ]);
+        pair.table("r", &[table(1_500, false, far)]);
+        // A third of the rows have one key.
+        let key = |row: i64| far(if row % 3 == 0 { 7 } else { row % 1_700 });
+        pair.table("s", &[table(20_000, true, key)]);
+        for sql in [UNIQUE[0], UNIQUE[3], UNIQUE[5]] {
+            pair.check(sql, true, chunk_rows).await;
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+            assert!(plan.contains("sides partitioned once"), "{sql}
+{plan}");
+        }
+    }
+}
+
+/// Operators of the CPU below a join run once, so that random keys are the same in every partition.
+#[tokio::test]
+async fn rows_of_cpu_operators_are_computed_once() {
+    for algorithm in ["auto", "multipass", "triton"] {
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit("384 KiB"),
+            ("galatea.tuning.chunk_rows", "4096"),
+            ("galatea.join.algorithm", algorithm),
+        ]);
+        pair.table("r", &[table(30_000, false, |row| row * 7919 % 30_000)]);
+        pair.table("s", &[table(20_000, false, |row| row)]);
+        let random = "(SELECT CAST(floor(random() * 30000) AS BIGINT) AS k, v FROM s)";
+        let sql = format!("SELECT count(*), count(r.paid + s.v) FROM {random} AS s JOIN r ON s.k = r.k");
+        for run in 0..2 {
+            let rows = pair
+                .gpu
+                .sql(&sql)
+                .await
+                .expect("a plan")
+                .collect()
+                .await
+                .expect("rows");
+            let count = rows[0].column(0).as_primitive::<Int64Type>().value(0);
+            assert_eq!(count, 20_000, "{algorithm}, run {run}");
+        }
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains(" of d0"), "{algorithm}\n{plan}");
     }
 }
 
@@ -163,7 +265,7 @@ async fn out_of_core_join_of_degenerate_sides() {
         BUILT,
         limit("384 KiB"),
         ("galatea.tuning.chunk_rows", "4096"),
-        ("galatea.tuning.exchange", "on"),
+        ("galatea.join.algorithm", "triton"),
     ]);
     pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
     for (name, rows, key) in [

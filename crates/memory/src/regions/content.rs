@@ -156,20 +156,22 @@ impl<T: Pod> Shared<T> {
 
 impl<T: Pod> Shared<T> {
     /// Copies values to `target`, from a position on, from the location of the newest content of each page.
+    /// Returns the bytes that were read from the host.
     pub(super) fn read_into(
         &self,
         stream: &Stream,
         values: Range<usize>,
         (target, at): (&mut DeviceBuffer<T>, usize),
         spill: &Spill,
-    ) -> Result<(), RegionError> {
+    ) -> Result<u64, RegionError> {
         let mut content = self.content.lock();
         let Content {
             buffer, pages, file, ..
         } = &mut *content;
         if let Some(buffer) = buffer {
             let target = target.slice_mut(at..at + values.len())?;
-            return Ok(stream.copy(target, buffer.slice(values)?)?);
+            stream.copy(target, buffer.slice(values)?)?;
+            return Ok(0);
         }
         let mut first = values.start;
         while first < values.end {
@@ -206,7 +208,7 @@ impl<T: Pod> Shared<T> {
             spill.count_back(bytes as u64);
             first = end;
         }
-        Ok(())
+        Ok((values.len() * size_of::<T>()) as u64)
     }
 
     /// Reads bytes of the region's file to a staging page.

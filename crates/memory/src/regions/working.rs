@@ -229,7 +229,7 @@ impl<T: Pod> WorkingRegion<T> {
 
     /// Copies these values to `target`, from position `at` on, in the order of `stream`. Each page is read where
     /// its newest content is, on the device or on the host, and stays there. Work that writes the region has
-    /// to be complete, and the content must not be discarded.
+    /// to be complete, and the content must not be discarded. Returns the bytes that were read from the host.
     ///
     /// # Errors
     /// [`RegionError::Spill`] if the file with the content cannot be read; the errors of the device.
@@ -239,11 +239,12 @@ impl<T: Pod> WorkingRegion<T> {
         values: Range<usize>,
         target: &mut DeviceBuffer<T>,
         at: usize,
-    ) -> Result<(), RegionError> {
+    ) -> Result<u64, RegionError> {
         match (&self.managed, &self.held) {
             (_, Some(held)) => {
                 let target = target.slice_mut(at..at + values.len())?;
-                Ok(stream.copy(target, held.slice(values)?)?)
+                stream.copy(target, held.slice(values)?)?;
+                Ok(0)
             }
             (Some((working, shared)), None) => {
                 shared.read_into(stream, values, (target, at), working.spill())

@@ -1,0 +1,558 @@
+//! The Triton join: an out-of-core join that reads each side once. Both sides are partitioned by the hash of
+//! the key, and then joined partition by partition (Lutz 2022, §4.4).
+//!
+//! ```text
+//! build side ── batches of chunks ── rows in the order of their partition ──► regions of batch 0, 1, 2, ...
+//! probe side ── batches of chunks ── rows in the order of their partition ──► regions of batch 0, 1, 2, ...
+//!
+//! for each partition:   its rows of all batches, build side ── table ──┐
+//!                       its rows of all batches, probe side ── probe ──┴── the sink, which is carried to the next partition
+//! ```
+//!
+//! The memory manager evicts the regions of batches like other working memory: the last batches stay on the
+//! device, the earlier ones move to the host by large copies. So every partition has rows on both, and the
+//! link and device memory are used together in every step: this is the interleaved cache of the paper
+//! (§4.4.3). The rows of a partition are copied next to each other. The copies of the next rows are queued
+//! before the kernels over the current ones run. A partition of the probe side that exceeds its share of
+//! memory is read in pieces.
+
+use super::cut::{Cut, HashPartitions, Partitions};
+use super::error::Failure;
+use super::executor::{Executor, Work, chunks, of_side};
+use super::part_runs::PartRuns;
+use super::parts::{POLICY, Parts};
+use super::pipeline_run::{Output, Run};
+use super::source::entries;
+use crate::config::JoinAlgorithm;
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
+use crate::graph::PipelineRef;
+use crate::joins::build_table::{BuiltTable, SideRows};
+use crate::joins::out_of_core::TritonPlan;
+use crate::report::RunReport;
+use crate::rows::columns::{Allocator, WORD_ROWS};
+use crate::rows::partitions::PartitionedRows;
+use galatea_base::reason::size;
+use galatea_codegen::PipelinePlan;
+use galatea_codegen::bound::ResultPlan;
+use galatea_codegen::build_plan::PartitionPlan;
+use galatea_expression::LookupSide;
+use galatea_store::TableView;
+use parking_lot::Mutex;
+use std::iter::zip;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Divisor of the memory of a partition: rows that are read at once may use the quotient, and the rows after
+/// them as much.
+const PIECES: u64 = 2;
+
+/// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.
+type Piece = Vec<(usize, Range<u64>)>;
+
+/// One side of a join, partitioned.
+struct PartitionedSide {
+    /// The rows of each batch by partition.
+    batches: Arc<Vec<BuiltTable>>,
+    plan: PartitionPlan,
+    /// Number of rows of all partitions.
+    rows: u64,
+    report: RunReport,
+    /// The build sides that its rows looked up.
+    sides: Vec<SideRows>,
+}
+
+/// Rows that were copied next to each other.
+struct Gathered {
+    table: BuiltTable,
+    /// Number of rows by range, with the gaps between two ranges.
+    chunk_rows: Vec<u32>,
+    /// Bytes that were read from the host.
+    link_bytes: u64,
+}
+
+/// The place of a build side that does not exist yet, which no row looks up.
+fn not_built() -> SideRows {
+    SideRows::Collected(Arc::new(LookupSide::unfinished()))
+}
+
+fn built(table: BuiltTable) -> SideRows {
+    SideRows::Built(Box::new(Mutex::new(table)))
+}
+
+/// The rows of a batch by partition.
+fn partitions(batch: &BuiltTable) -> &PartitionedRows {
+    let Some(rows) = batch.partitions() else {
+        unreachable!("a batch has rows in partitions");
+    };
+    rows
+}
+
+impl PartitionedSide {
+    /// The rows of a partition in pieces of at most `bytes` bytes; one piece at least.
+    fn pieces(&self, partition: usize, bytes: u64) -> Vec<Piece> {
+        let row_bytes = self.plan.bytes(WORD_ROWS).div_ceil(WORD_ROWS).max(1);
+        let most = (bytes / row_bytes / WORD_ROWS).max(1) * WORD_ROWS;
+        let mut pieces = vec![Piece::new()];
+        let mut held = 0;
+        for (number, batch) in self.batches.iter().enumerate() {
+            let rows = partitions(batch);
+            let mut first = rows.first(partition);
+            let end = first + rows.counted()[partition];
+            while first < end {
+                if held >= most {
+                    pieces.push(Piece::new());
+                    held = 0;
+                }
+                let last = end.min(first + (most - held));
+                if let Some(piece) = pieces.last_mut() {
+                    piece.push((number, first..last));
+                }
+                held = (held + last - first).next_multiple_of(WORD_ROWS);
+                first = last;
+            }
+        }
+        pieces
+    }
+
+    /// Releases the memory of the partitions up to this one.
+    fn discard(&self, partition: usize) {
+        for batch in &*self.batches {
+            let rows = partitions(batch);
+            let end = rows.first(partition) + rows.counted()[partition];
+            rows.discard_before(&self.plan.columns, end);
+        }
+    }
+}
+
+impl Gathered {
+    /// Queues the copies of a piece.
+    fn new(
+        runtime: &DeviceRuntime,
+        streams: &QueryStreams,
+        plan: &PartitionPlan,
+        batches: &[BuiltTable],
+        piece: &Piece,
+    ) -> Result<Self, RunError> {
+        let allocator = Allocator {
+            runtime,
+            stream: &streams.transfer[0],
+            owner: batches.first().map_or(0, |batch| partitions(batch).owner()),
+            what: "rows of a partition",
+        };
+        let ranges = piece
+            .iter()
+            .map(|(batch, rows)| (partitions(&batches[*batch]), rows.clone()));
+        let ranges: Vec<_> = ranges.collect();
+        let (rows, link_bytes) = PartitionedRows::gathered(&allocator, &plan.columns, &ranges)?;
+        let mut table = BuiltTable::of_partitions(plan.build_side(), rows);
+        let numbers = ranges.iter().map(|(_, rows)| rows.end - rows.start);
+        table.rows = numbers.clone().sum();
+        table.park();
+        // Ranges have fewer rows than their sum, which is a valid number of rows.
+        let chunk_rows = numbers.flat_map(|rows| [rows, rows.next_multiple_of(WORD_ROWS) - rows]);
+        Ok(Self {
+            table,
+            chunk_rows: chunk_rows.map(|rows| rows as u32).collect(),
+            link_bytes,
+        })
+    }
+
+    /// A view of the rows. It reports `all` rows, those of the whole side, so that one kernel is bound for
+    /// all pieces.
+    fn view(&self, all: u64) -> Result<(TableView, Vec<usize>), RunError> {
+        let view = TableView {
+            rows: all,
+            chunk_rows: self.chunk_rows.clone(),
+            ..entries(0)?
+        };
+        let with_rows = |chunk: &usize| self.chunk_rows[*chunk] > 0;
+        let chunks = (0..self.chunk_rows.len()).step_by(2).filter(with_rows);
+        Ok((view, chunks.collect()))
+    }
+}
+
+/// The copies of the pieces of a join, in the order of their use. The copies of the next piece are queued
+/// while the current one is used.
+struct Pieces {
+    runtime: Arc<DeviceRuntime>,
+    streams: Option<Arc<QueryStreams>>,
+    /// The side of each piece (0: build side, 1: probe side) and its ranges, from the last one on.
+    left: Vec<(usize, Piece)>,
+    sides: [(Arc<Vec<BuiltTable>>, PartitionPlan); 2],
+    next: Option<tokio::task::JoinHandle<Result<Gathered, RunError>>>,
+    link_bytes: u64,
+}
+
+impl Pieces {
+    /// Queues the copies of a piece on another thread.
+    fn begin(&self, side: usize, piece: Piece) -> tokio::task::JoinHandle<Result<Gathered, RunError>> {
+        let (batches, plan) = self.sides[side].clone();
+        let (runtime, streams) = (Arc::clone(&self.runtime), self.streams.clone());
+        tokio::task::spawn_blocking(move || {
+            let Some(streams) = streams else {
+                unreachable!("streams are returned after the last piece");
+            };
+            Gathered::new(&runtime, &streams, &plan, &batches, &piece)
+        })
+    }
+
+    /// The next piece, and the begin of the one after it.
+    async fn next(&mut self) -> Result<Gathered, Failure> {
+        let Some((side, piece)) = self.left.pop() else {
+            unreachable!("a piece for each run");
+        };
+        let begun = match self.next.take() {
+            Some(begun) => begun.await,
+            None => self.begin(side, piece.clone()).await,
+        };
+        let ended = |error: tokio::task::JoinError| RunError::Ended(error.to_string());
+        let gathered = match begun.map_err(ended)? {
+            // The piece before it has used the memory, and has ended.
+            Err(error) if error.wants_memory() => self.begin(side, piece).await.map_err(ended)?,
+            outcome => outcome,
+        }?;
+        self.link_bytes += gathered.link_bytes;
+        self.next = self
+            .left
+            .last()
+            .map(|(side, piece)| self.begin(*side, piece.clone()));
+        Ok(gathered)
+    }
+
+    /// Returns the streams after the last piece.
+    fn finish(mut self) -> u64 {
+        if let Some(streams) = self.streams.take().and_then(Arc::into_inner) {
+            self.runtime.give_streams(streams);
+        }
+        self.link_bytes
+    }
+}
+
+impl Executor<'_> {
+    /// Partitions both sides of a join once, and runs the pipeline over the partitions. Returns `None` if
+    /// both sides are to be read once per partition instead: by the setting, by predicted times, or because
+    /// rows cannot be stored or do not fit.
+    pub(super) async fn by_triton(
+        &self,
+        pipeline: PipelineRef<'_>,
+        keep: bool,
+        cut: &Cut,
+        parts: Parts,
+    ) -> Result<Option<(Output, RunReport)>, Failure> {
+        let Partitions::Hashes(hashes) = &cut.partitions else {
+            return Ok(None);
+        };
+        let Some(number) = hashes
+            .equal
+            .filter(|_| self.config.join_algorithm != JoinAlgorithm::Multipass)
+        else {
+            return Ok(None);
+        };
+        let Some(plan) = cut.state.triton(pipeline, number, hashes.most) else {
+            return Ok(None);
+        };
+        let memory = parts.memory.bytes;
+        if self.config.join_algorithm != JoinAlgorithm::Triton
+            && !self.triton_is_faster(pipeline, hashes, number, &plan, memory)
+        {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let before = self.spilled();
+        let sides = match self.partition(pipeline, cut, &plan, memory).await {
+            Ok(sides) => sides,
+            // Reading the sides again needs no memory for partitioned rows, nor columns that can be stored.
+            Err(Failure::Run(RunError::Unsupported(_))) => return Ok(None),
+            Err(failure) if failure.wants_memory() => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let batches = sides.each_ref().map(|side| side.batches.len());
+        let (output, mut report) = self
+            .join_partitions(pipeline, keep, (cut, &plan), sides, parts)
+            .await?;
+        report.total = started.elapsed();
+        report.partitions = Some(format!(
+            "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} per partition; {} spilled",
+            cut.side(),
+            batches[0],
+            batches[1],
+            hashes.rows,
+            hashes.most,
+            size(self.spilled().saturating_sub(before))
+        ));
+        Ok(Some((output, report)))
+    }
+
+    /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
+    /// bytes, is predicted to take less time than reading them once per partition.
+    fn triton_is_faster(
+        &self,
+        pipeline: PipelineRef<'_>,
+        cut: &HashPartitions,
+        number: u32,
+        plan: &TritonPlan,
+        memory: u64,
+    ) -> bool {
+        let Some(device) = self.session.engine().opened(self.config) else {
+            return false;
+        };
+        let rows = [cut.rows, pipeline.rows.unwrap_or(cut.rows)];
+        let bytes = zip(rows, plan.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
+        let bytes: Vec<u64> = bytes.collect();
+        let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
+        let stored: u64 = bytes.iter().sum();
+        // The batches that do not fit are written to the host, and read back.
+        let spilled = stored.saturating_sub(2 * memory) as f64 / device.link_rate();
+        let read = POLICY.packed * stored as f64 / device.link_rate();
+        let reads = cut.ranges.len() as f64;
+        let per_partition = reads * (read + 2.0 * POLICY.run);
+        let columns = plan.columns() as f64;
+        let runs = batches as f64 + 2.0 * f64::from(number);
+        let copies = f64::from(number) * batches as f64 * columns;
+        let once = read + 2.0 * spilled + runs * POLICY.run + copies * POLICY.copy;
+        once < per_partition
+    }
+
+    /// Partitions both sides of a join: the build side, then the probe side. A batch of rows uses at most
+    /// `bytes` bytes.
+    async fn partition(
+        &self,
+        pipeline: PipelineRef<'_>,
+        cut: &Cut,
+        plans: &TritonPlan,
+        bytes: u64,
+    ) -> Result<[PartitionedSide; 2], Failure> {
+        let Some(build) = cut.state.build(pipeline) else {
+            unreachable!("a partitioned join has a build side");
+        };
+        let plan = build.plan.resolved().map_err(Failure::Input)?;
+        let mut sides = Vec::new();
+        for number in 0..build.build_sides.len() {
+            sides.push(self.side(build, number, plan.lookups_of(number)).await?);
+        }
+        let first = &plans.build.first;
+        let build = self.partition_side(build, (&plan, first), sides, bytes).await?;
+        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
+        let mut sides = Vec::new();
+        for number in 0..pipeline.build_sides.len() {
+            sides.push(match number == cut.side() {
+                // The first pass does not look it up.
+                true => not_built(),
+                false => self.side(pipeline, number, plan.lookups_of(number)).await?,
+            });
+        }
+        let first = &plans.probe.first;
+        let probe = self
+            .partition_side(pipeline, (&plan, first), sides, bytes)
+            .await?;
+        Ok([build, probe])
+    }
+
+    /// Partitions the rows of a pipeline by the plan `first`, which reads the columns of `plan`.
+    async fn partition_side(
+        &self,
+        pipeline: PipelineRef<'_>,
+        (plan, first): (&PipelinePlan, &PipelinePlan),
+        sides: Vec<SideRows>,
+        bytes: u64,
+    ) -> Result<PartitionedSide, Failure> {
+        let view = self.view(pipeline, plan, &[]).await?;
+        let work = Work {
+            pipeline: pipeline.id(),
+            chunks: chunks(&pipeline, plan, &view),
+            fetch: None,
+            plan: first.clone(),
+            view,
+            keep: false,
+        };
+        let partitioned = Arc::new(Mutex::new(None));
+        let into = Arc::clone(&partitioned);
+        let (_, report, sides) = self
+            .launch(work, move |run| {
+                let (plan, batches, report) = Run {
+                    sides: &sides,
+                    ..*run
+                }
+                .partition(bytes)?;
+                *into.lock() = Some((plan, batches));
+                Ok((Output::Returned(0), report, sides))
+            })
+            .await?;
+        let Some((plan, batches)) = partitioned.lock().take() else {
+            unreachable!("a run that ended leaves its batches");
+        };
+        Ok(PartitionedSide {
+            rows: batches.iter().map(|batch| batch.rows).sum(),
+            batches: Arc::new(batches),
+            plan,
+            report,
+            sides,
+        })
+    }
+
+    /// Joins partitioned sides.
+    async fn join_partitions(
+        &self,
+        pipeline: PipelineRef<'_>,
+        keep: bool,
+        (cut, plan): (&Cut, &TritonPlan),
+        partitioned: [PartitionedSide; 2],
+        parts: Parts,
+    ) -> Result<(Output, RunReport), Failure> {
+        let Some(build) = cut.state.build(pipeline) else {
+            unreachable!("a partitioned join has a build side");
+        };
+        let number = partitioned[0].plan.parts as usize;
+        let bytes = parts.memory.bytes / PIECES;
+        let pieces: Vec<[Vec<Piece>; 2]> = (0..number)
+            .map(|partition| partitioned.each_ref().map(|side| side.pieces(partition, bytes)))
+            .collect();
+        let mut left: Vec<(usize, Piece)> = Vec::new();
+        for partition in pieces.iter().rev() {
+            for (side, pieces) in partition.iter().enumerate().rev() {
+                left.extend(pieces.iter().rev().map(|piece| (side, piece.clone())));
+            }
+        }
+        let runtime = self.session.engine().device(self.config);
+        let runtime = runtime.map_err(RunError::Unsupported)?;
+        let priority = self.config.priority.of_stream(false);
+        let streams = runtime.take_streams(priority).map_err(RunError::from)?;
+        let mut queue = Pieces {
+            streams: Some(Arc::new(streams)),
+            left,
+            sides: partitioned
+                .each_ref()
+                .map(|side| (Arc::clone(&side.batches), side.plan.clone())),
+            next: None,
+            link_bytes: 0,
+            runtime,
+        };
+        let [own, mut probe] = partitioned;
+        let mut sides = std::mem::take(&mut probe.sides);
+        let mut runs = PartRuns::new(parts.begun_again);
+        let mut built_in: Option<RunReport> = None;
+        for (partition, [own_pieces, probe_pieces]) in pieces.iter().enumerate() {
+            // The memory of the previous build side is freed before the next one is built.
+            sides[cut.side()] = not_built();
+            let mut building = PartRuns::new(parts.begun_again);
+            for piece in 1..=own_pieces.len() {
+                let gathered = queue.next().await?;
+                let work = (build, plan.build.second.clone(), None, true);
+                let last = piece == own_pieces.len();
+                self.run_piece(&mut building, work, (gathered, own.rows), &mut Vec::new(), last)
+                    .await
+                    .map_err(|failure| of_side(&pipeline.build_sides[cut.side()], failure))?;
+            }
+            let (Output::Built(table), report) = building.finish() else {
+                unreachable!("a build sink leaves a build side");
+            };
+            match &mut built_in {
+                Some(total) => total.add_part(&report),
+                None => built_in = Some(report),
+            }
+            sides[cut.side()] = built(*table);
+            for piece in 1..=probe_pieces.len() {
+                let gathered = queue.next().await?;
+                let fetch = runs.left(pipeline.fetch);
+                let work = (pipeline, plan.probe.second.clone(), fetch, keep);
+                let last = partition + 1 == number && piece == probe_pieces.len();
+                self.run_piece(&mut runs, work, (gathered, probe.rows), &mut sides, last)
+                    .await?;
+            }
+            [&own, &probe]
+                .into_iter()
+                .for_each(|side| side.discard(partition));
+            if runs.left(pipeline.fetch) == Some(0) {
+                break;
+            }
+        }
+        if let Some(report) = built_in {
+            self.builds.lock().push(report.of_partitions(own.report));
+        }
+        let (output, mut report) = runs.finish();
+        report.link_bytes += queue.finish();
+        let report = report.of_sides(pipeline.build_sides.len());
+        Ok((output.joined(sides), report.of_partitions(probe.report)))
+    }
+
+    /// Runs a plan of a pipeline over rows of a partition, which are its last build side.
+    async fn run_piece(
+        &self,
+        runs: &mut PartRuns,
+        (pipeline, plan, fetch, keep): (PipelineRef<'_>, PipelinePlan, Option<u64>, bool),
+        (gathered, all): (Gathered, u64),
+        sides: &mut Vec<SideRows>,
+        is_last: bool,
+    ) -> Result<(), Failure> {
+        let (view, chunks) = gathered.view(all)?;
+        let work = Work {
+            pipeline: pipeline.id(),
+            chunks,
+            fetch,
+            plan,
+            view,
+            keep,
+        };
+        let mut own = std::mem::take(sides);
+        own.push(built(gathered.table));
+        *sides = self.run_part(runs, work, own, is_last).await?;
+        sides.pop();
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// Partitions the rows in batches of at most `bytes` bytes.
+    fn partition(&self, bytes: u64) -> Result<(PartitionPlan, Vec<BuiltTable>, RunReport), RunError> {
+        let plan = match self.result_of(self.plan).map_err(RunError::Unsupported)? {
+            (ResultPlan::Partition(plan), _) => plan,
+            (other, _) => unreachable!("{other:?} of a plan that partitions rows"),
+        };
+        let mut batches = Vec::new();
+        let mut total: Option<RunReport> = None;
+        for chunks in self.batches(&plan, bytes) {
+            let batch = Run {
+                chunks: &chunks,
+                ..*self
+            };
+            let (output, report) = batch.execute()?;
+            let Output::Built(table) = output else {
+                unreachable!("partitions stay on the device");
+            };
+            batches.push(*table);
+            match &mut total {
+                Some(total) => {
+                    total.add(&report);
+                    total.total += report.total;
+                    total.rows_passed += report.rows_passed;
+                }
+                None => total = Some(report),
+            }
+        }
+        let report = RunReport {
+            chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
+            ..total.unwrap_or_default()
+        };
+        Ok((plan, batches, report))
+    }
+
+    /// The scanned chunks in batches with rows of at most `bytes` bytes; one batch at least, and one chunk
+    /// per batch at least.
+    fn batches(&self, plan: &PartitionPlan, bytes: u64) -> Vec<Vec<usize>> {
+        let mut batches = vec![Vec::new()];
+        let mut held = 0;
+        for chunk in self.chunks {
+            let own = plan.bytes(u64::from(self.view.chunk_rows[*chunk]));
+            if held > 0 && held + own > bytes {
+                batches.push(Vec::new());
+                held = 0;
+            }
+            held += own;
+            if let Some(batch) = batches.last_mut() {
+                batch.push(*chunk);
+            }
+        }
+        batches
+    }
+}
