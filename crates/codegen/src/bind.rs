@@ -61,7 +61,13 @@ pub fn bind(
         .into_iter()
         .flat_map(|e| rewrite(e).columns())
         .collect();
-    let stages = stages::plan(&filters, &columns, &sink_columns, plan.sink.writes_rows());
+    let stages = stages::plan(
+        options.selection,
+        &filters,
+        &columns,
+        &sink_columns,
+        plan.sink.writes_rows(),
+    );
     let selectivity = stages::selectivity(&filters, &columns);
 
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();

@@ -51,6 +51,19 @@ words! {
 }
 
 words! {
+    /// When a kernel loads columns that later conditions or the output need (`galatea.tuning.selection`).
+    Selection {
+        /// Together with earlier columns, unless the conditions before are expected to leave enough memory
+        /// unread.
+        Auto = "auto",
+        /// Only for rows that pass the conditions before.
+        Branch = "branch",
+        /// For all rows, together with the columns of all conditions.
+        Predicate = "predicate",
+    }
+}
+
+words! {
     /// Where the rows of a filter are written before they are returned (`galatea.tuning.row_output`).
     RowOutput {
         /// Direct if few rows are expected to pass, the heap otherwise.

@@ -1,6 +1,6 @@
 //! Options of a generated kernel besides its plan and data.
 
-use crate::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput};
+use crate::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput, Selection};
 use galatea_layout::model::Machine;
 
 /// Tuning options of a generated kernel that do not depend on the data.
@@ -38,6 +38,8 @@ pub struct KernelOptions {
     pub in_order: bool,
     /// The memory that holds build sides for lookups.
     pub build_sides: LookupMemory,
+    /// When columns are loaded that only some rows need.
+    pub selection: Selection,
 }
 
 impl KernelOptions {

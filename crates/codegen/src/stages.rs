@@ -7,6 +7,7 @@
 //! are estimated from the columns' intervals, assuming a uniform distribution. A wrong estimate costs time,
 //! but does not affect the result.
 
+use super::choices::Selection;
 use super::column_access::ColumnAccess;
 use galatea_base::policy::policy;
 use galatea_expression::{ColumnKind, Comparison, Expr, ExprKind};
@@ -44,6 +45,7 @@ pub(super) struct Stages {
 
 /// Groups the conjuncts, in order, and the sink. `separate`: the sink cannot share a loop with conjuncts.
 pub(super) fn plan(
+    selection: Selection,
     filters: &[Expr],
     columns: &[ColumnAccess],
     sink: &BTreeSet<usize>,
@@ -58,7 +60,7 @@ pub(super) fn plan(
             &mut stages,
             used.difference(&loaded).copied(),
             columns,
-            selectivity,
+            (selection, selectivity),
             false,
         );
         loaded.extend(&used);
@@ -71,7 +73,7 @@ pub(super) fn plan(
         &mut stages,
         sink.difference(&loaded).copied(),
         columns,
-        selectivity,
+        (selection, selectivity),
         separate,
     );
     stages.last.columns.extend(sink);
@@ -88,11 +90,18 @@ fn extend(
     stages: &mut Stages,
     fresh: impl Iterator<Item = usize>,
     columns: &[ColumnAccess],
-    selectivity: f64,
+    (selection, selectivity): (Selection, f64),
     forced: bool,
 ) {
     let mut fresh = fresh.map(|column| untouched(&columns[column], selectivity));
-    if forced || fresh.any(|share| share > POLICY.worth_waiting) {
+    // Columns of the first condition are needed by all rows.
+    let has_filters = !stages.last.filters.is_empty();
+    let waits = match selection {
+        Selection::Auto => fresh.any(|share| share > POLICY.worth_waiting),
+        Selection::Branch => has_filters && fresh.next().is_some(),
+        Selection::Predicate => false,
+    };
+    if forced || waits {
         stages.before.push(std::mem::take(&mut stages.last));
     }
 }

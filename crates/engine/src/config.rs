@@ -32,7 +32,7 @@ pub use self::choices::{
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};
 pub use galatea_base::setting::SettingValue;
-pub use galatea_codegen::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput};
+pub use galatea_codegen::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput, Selection};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
@@ -195,6 +195,10 @@ settings! {
         /// count the rows; heap allocates pages of a device heap on demand; auto is direct if few rows are
         /// expected to pass, and heap otherwise.
         "tuning.row_output" => pub row_output: RowOutput = RowOutput::Auto,
+        /// When a kernel loads the columns of later conditions and of the output: branch, only for rows that
+        /// pass the conditions before; predicate, for all rows; auto, for all rows unless the conditions
+        /// before are expected to leave enough memory unread.
+        "tuning.selection" => pub selection: Selection = Selection::Auto,
         /// Host memory for result rows that wait to be read: a size, a share of the machine's memory as a
         /// percentage, or auto (256 MiB). A result that fits is returned when its query has completed on the
         /// GPU; until then the query can fall back to the CPU. Rows of a larger result are returned while the

@@ -2,7 +2,7 @@ use super::*;
 use crate::aggregate::{AggregateCall, AggregateFunction};
 use crate::bind::bind;
 use crate::bound::BoundPipeline;
-use crate::choices::{GroupBy, GroupCombine, RowOutput};
+use crate::choices::{GroupBy, GroupCombine, RowOutput, Selection};
 use crate::strategy::Strategy;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
@@ -153,6 +153,7 @@ fn options(build_sides: LookupMemory) -> KernelOptions {
         copies_bytes: 1 << 30,
         row_output: RowOutput::Auto,
         build_sides,
+        selection: Selection::Auto,
     }
 }
 

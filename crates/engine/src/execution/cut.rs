@@ -12,7 +12,9 @@ use super::executor::{Executor, MAX_PAIRS};
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
-use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, counting};
+use crate::graph::{
+    Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, Slices, counting,
+};
 use crate::joins::out_of_core::{PartitionedState, key_bytes, row_bytes, spreads};
 use crate::results::queue::ResultQueue;
 use arrow::array::{AsArray, RecordBatch};
@@ -22,6 +24,7 @@ use galatea_codegen::{AlignedSide, SinkPlan};
 use galatea_expression::{BUCKETS, Expr};
 use galatea_store::KeyZones;
 use parking_lot::Mutex;
+use std::iter::zip;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,10 +69,58 @@ pub(super) enum Partitions {
     Keys(KeyPartitions),
 }
 
+/// A range of hash buckets. If rows of equal keys are more than fit, slices of them.
+#[derive(Debug, Clone)]
+pub(super) struct HashRange {
+    buckets: Range<u32>,
+    slices: Slices,
+}
+
+impl HashRange {
+    /// All rows of these buckets.
+    fn whole(buckets: Range<u32>) -> Self {
+        Self {
+            buckets,
+            slices: Slices::default(),
+        }
+    }
+
+    /// The combinations of `numbers` slices of the build side and of the probe side of a bucket.
+    fn slices(bucket: u32, numbers: [u32; 2]) -> impl Iterator<Item = Self> {
+        let slice = |number: u32, of: u32| {
+            let first = |number: u32| (u64::from(number) * u64::from(BUCKETS) / u64::from(of)) as u32;
+            (of > 1).then(|| first(number)..first(number + 1))
+        };
+        let [builds, probes] = numbers;
+        (0..builds).flat_map(move |build| {
+            (0..probes).map(move |probe| Self {
+                buckets: bucket..bucket + 1,
+                slices: Slices {
+                    build: slice(build, builds),
+                    probe: slice(probe, probes),
+                },
+            })
+        })
+    }
+}
+
+/// The number of slices for this number of rows if `most` fit; 1 if they fit. Slices have about equal numbers
+/// of rows. `None` if there are too many.
+fn slices_of(rows: u64, most: u64) -> Option<u32> {
+    if rows <= most {
+        return Some(1);
+    }
+    // A quarter more than necessary, because the hash does not distribute the rows exactly.
+    let number = (rows + rows / 4).div_ceil(most.max(1));
+    u32::try_from(number)
+        .ok()
+        .filter(|number| *number <= MAX_PARTITIONS)
+}
+
 /// Partitions by the hash of the key.
 pub(super) struct HashPartitions {
-    /// The partitions, each a range of hash buckets.
-    pub(super) ranges: Vec<Range<u32>>,
+    /// The partitions.
+    pub(super) ranges: Vec<HashRange>,
     /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
     pub(super) equal: Option<u32>,
     /// Maximum number of build rows in a partition; of groups: the expected number.
@@ -104,6 +155,17 @@ impl KeyPartitions {
     }
 }
 
+impl HashPartitions {
+    /// Number of partitions that are slices of a bucket.
+    fn slices(&self) -> usize {
+        let sliced = self
+            .ranges
+            .iter()
+            .filter(|range| range.slices != Slices::default());
+        sliced.count()
+    }
+}
+
 impl Cut {
     /// Number of partitions.
     pub(super) fn number(&self) -> usize {
@@ -132,8 +194,9 @@ impl Cut {
         let partition = match &self.partitions {
             Partitions::Hashes(hashes) => Partition {
                 buckets: Buckets::Hashes,
-                range: hashes.ranges[number].clone(),
+                range: hashes.ranges[number].buckets.clone(),
                 most: hashes.most,
+                slices: hashes.ranges[number].slices.clone(),
             },
             Partitions::Keys(keys) => {
                 let (number, is_last) = (number as u32, number + 1 == keys.number as usize);
@@ -144,6 +207,7 @@ impl Cut {
                     },
                     range: number..if is_last { BUCKETS } else { number + 1 },
                     most: 1 << keys.shift,
+                    slices: Slices::default(),
                 }
             }
         };
@@ -174,8 +238,13 @@ impl Cut {
                 format!("{} rows, about {} groups at a time", hashes.rows, hashes.most)
             }
             Partitions::Hashes(hashes) => format!(
-                "{} rows on the build side, {} at a time",
-                hashes.rows, hashes.most
+                "{} rows on the build side, {} at a time{}",
+                hashes.rows,
+                hashes.most,
+                match hashes.slices() {
+                    0 => String::new(),
+                    slices => format!(", {slices} of them slices of rows with equal keys"),
+                }
             ),
             Partitions::Keys(keys) => {
                 format!("{} keys at a time, in the order of the key", 1u64 << keys.shift)
@@ -258,7 +327,7 @@ impl Executor<'_> {
             let buckets = batch.column(0).as_primitive::<Int32Type>().values();
             rows += sum(batch.column(1).as_primitive::<Int64Type>()).unwrap_or(0) as u64;
             let hashes = batch.column(2).as_primitive::<Int64Type>().values();
-            least.extend(std::iter::zip(buckets, hashes).map(|(bucket, least)| (*bucket as u32, *least)));
+            least.extend(zip(buckets, hashes).map(|(bucket, least)| (*bucket as u32, *least)));
         }
         let groups = estimated_groups(least.into_iter()).min(rows);
         let most = groups_in(&grouped.plan.sink, bytes);
@@ -274,7 +343,9 @@ impl Executor<'_> {
                 _ => Vec::new(),
             },
             partitions: Partitions::Hashes(HashPartitions {
-                ranges: (0..number).map(|part| first(part)..first(part + 1)).collect(),
+                ranges: (0..number)
+                    .map(|part| HashRange::whole(first(part)..first(part + 1)))
+                    .collect(),
                 equal: None,
                 most: groups.div_ceil(number),
                 rows,
@@ -412,27 +483,40 @@ impl Executor<'_> {
             .probe(pipeline)
             .map_or(u64::MAX, |(probe, _)| bytes / row_bytes(&probe.plan.sink));
         let of = |rows: &[u64], part: usize| rows.get(part).copied().unwrap_or(0);
+        let may_slice = join.slices(pipeline);
         let mut ranges = Vec::new();
         let (mut first, mut build_held, mut probe_held) = (0, 0, 0);
         let mut pairs = 0u64;
-        for part in 0..BUCKETS as usize {
-            let (own, others) = (of(&build_rows, part), of(&probe_rows, part));
-            if own > most || others > probe_most {
-                return Err(self.too_many(own.max(others), bytes, row_bytes(&build.plan.sink)));
-            }
-            if build_held + own > most || probe_held + others > probe_most {
-                ranges.push(first..part as u32);
-                (first, build_held, probe_held) = (part as u32, 0, 0);
-            }
-            build_held += own;
-            probe_held += others;
+        for part in 0..BUCKETS {
+            let (own, others) = (of(&build_rows, part as usize), of(&probe_rows, part as usize));
             let both = own.saturating_mul(others);
             pairs = pairs
                 .saturating_add(both)
                 .saturating_add(own)
                 .saturating_add(others);
+            let fits = [own <= most, others <= probe_most];
+            if build_held + own > most || probe_held + others > probe_most {
+                if first < part {
+                    ranges.push(HashRange::whole(first..part));
+                }
+                (first, build_held, probe_held) = (part, 0, 0);
+            }
+            if fits == [true, true] {
+                build_held += own;
+                probe_held += others;
+                continue;
+            }
+            let numbers = [slices_of(own, most), slices_of(others, probe_most)];
+            let allowed = zip(fits, may_slice).all(|(fits, may)| fits || may);
+            let ([Some(builds), Some(probes)], true) = (numbers, allowed) else {
+                return Err(self.too_many(own.max(others), bytes, row_bytes(&build.plan.sink)));
+            };
+            ranges.extend(HashRange::slices(part, [builds, probes]));
+            first = part + 1;
         }
-        ranges.push(first..BUCKETS);
+        if first < BUCKETS {
+            ranges.push(HashRange::whole(first..BUCKETS));
+        }
         Ok(Cut {
             state: join,
             sides: vec![match join {

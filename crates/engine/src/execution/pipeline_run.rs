@@ -232,6 +232,7 @@ impl<'a> Run<'a> {
             },
             in_order: self.may_be_in_order(),
             build_sides: self.config.lookup_memory,
+            selection: self.config.selection,
         }
     }
 

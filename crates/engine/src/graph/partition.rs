@@ -38,6 +38,22 @@ pub(crate) struct Partition {
     pub(crate) range: Range<u32>,
     /// Maximum number of rows of the build side, for buckets of hashes.
     pub(crate) most: u64,
+    /// The slices of both sides, if rows of equal keys are more than fit.
+    pub(crate) slices: Slices,
+}
+
+/// Slices of the build side and of the probe side of a partition: buckets of the hash of a row's number in its
+/// table. Without a slice, the partition has all rows of its keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Slices {
+    pub(crate) build: Option<Range<u32>>,
+    pub(crate) probe: Option<Range<u32>>,
+}
+
+/// The condition that a row is in a slice.
+pub(crate) fn in_slice(buckets: &Range<u32>) -> Expr {
+    let bucket = Expr::key_hash(&Expr::table_row(), false).bucket(0, HASH_SHIFT);
+    bucket.within(buckets.start.into(), i64::from(buckets.end) - 1)
 }
 
 /// A key as a word in the order of integer keys, see `Function::KeyOrder`.
@@ -52,6 +68,7 @@ impl Partition {
             buckets: Buckets::Hashes,
             range: 0..0,
             most: 1,
+            slices: Slices::default(),
         }
     }
 
@@ -163,6 +180,7 @@ mod tests {
             buckets: Buckets::Keys { least: -5, shift: 3 },
             range: number..end,
             most: 8,
+            slices: Slices::default(),
         };
         assert_eq!(partition(0, 1).bounds(), Some([-5, 2]));
         assert_eq!(partition(1, 2).bounds(), Some([3, 10]));

@@ -2,8 +2,10 @@
 //! pipelines to one partition ([`Partition`]): the one that computes the state, and those that probe a build
 //! side, keep the rows of the partition.
 
-use crate::graph::{OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
-use galatea_codegen::{AlignedSide, PartitionPasses, RowOrder, SinkPlan};
+use crate::graph::{
+    OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, in_slice,
+};
+use galatea_codegen::{AlignedSide, Marking, PartitionPasses, RowOrder, SinkPlan};
 use galatea_expression::{BuildPart, Expr};
 
 /// Bytes of a column without a width of its own: the code of a string.
@@ -194,6 +196,35 @@ impl PartitionedState {
         }
     }
 
+    /// Whether rows of equal keys on the build side, and on the probe side, may be in several partitions of a
+    /// multimap join. A row that is returned without a match has to be compared with all rows of the other
+    /// side, and so has a probe row that is returned once. Slices depend on the order of a table.
+    pub(crate) fn slices(self, pipeline: PipelineRef<'_>) -> [bool; 2] {
+        let (Some((probe, side)), Some(rows)) = (self.probe(pipeline), pipeline.rows_from()) else {
+            return [false; 2];
+        };
+        let Some(build) = probe.build(side) else {
+            return [false; 2];
+        };
+        let keeps_all = matches!(probe.plan.sink, SinkPlan::Probe { keeps_all: true, .. });
+        let [alone, build_alone] = match rows.plan.sink {
+            SinkPlan::Mark {
+                marking: Marking::Outer { probe, build, .. },
+                ..
+            } => [probe || keeps_all, build],
+            SinkPlan::Mark { .. } => [true, false],
+            _ => [keeps_all, false],
+        };
+        let is_table = |source: &PipelineSource| {
+            use PipelineSource::{Files, Plan, Stored};
+            matches!(source, Stored(_) | Files { .. } | Plan(_))
+        };
+        [
+            !alone && is_table(&build.source),
+            !build_alone && is_table(&probe.source),
+        ]
+    }
+
     /// The pipeline that probes the build side, and the number of the build side there.
     fn met(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
         match self {
@@ -240,6 +271,8 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
         // Before the lookups in the build side, and after the filters that the key may rely on.
         let at = probe.plan.filters_before(side);
         probe.plan.filters.insert(at, partition.probes(&key, spreads));
+        let slice = partition.slices.probe.as_ref().map(in_slice);
+        probe.plan.filters.splice(at..at, slice);
     }
 }
 
@@ -257,6 +290,10 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
     let prunes = partition.pruning(&key, &build.schema, false);
     build.prune_by(prunes);
     build.plan.filters.push(partition.builds(&key, spreads));
+    build
+        .plan
+        .filters
+        .extend(partition.slices.build.as_ref().map(in_slice));
     if partition.keys().is_none() {
         return;
     }

@@ -196,9 +196,14 @@ impl Expr {
     /// Whether TABLESAMPLE selects the row: random words are generated from `state`, one for each `2^shift`
     /// rows, and a row is selected if its word is below `bound`.
     pub fn drawn(shift: u32, state: u64, bound: u64) -> Self {
-        let row = Self::new(ExprKind::TableRow, DataType::Int64, false);
+        let row = Self::table_row();
         let constants = [state, bound].map(u64::cast_signed);
         row.with_constants(Function::Drawn { shift }, constants, DataType::Boolean)
+    }
+
+    /// The number of the row in its table.
+    pub fn table_row() -> Self {
+        Self::new(ExprKind::TableRow, DataType::Int64, false)
     }
 
     /// The row number.

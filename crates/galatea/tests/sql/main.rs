@@ -56,6 +56,7 @@ mod results;
 mod rows;
 mod sample;
 mod scattered;
+mod selection;
 mod sessions;
 mod shared_inputs;
 mod side_strings;

@@ -219,8 +219,7 @@ async fn triton_join_gathers_rows_of_any_number_of_batches() {
         for sql in [UNIQUE[0], UNIQUE[3], UNIQUE[5]] {
             pair.check(sql, true, chunk_rows).await;
             let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-            assert!(plan.contains("sides partitioned once"), "{sql}
-{plan}");
+            assert!(plan.contains("sides partitioned once"), "{sql}\n{plan}");
         }
     }
 }
@@ -483,6 +482,56 @@ async fn out_of_core_join_with_two_build_sides() {
 }
 
 /// A single key that does not fit runs on the CPU, and the report contains the numbers.
+/// The rows of one key exceed the memory of a partition, on the build side, on the probe side, and on both.
+#[tokio::test]
+async fn rows_of_one_oversized_key_are_joined_in_slices() {
+    let skewed = |rows: i64, heavy: i64| table(rows, true, move |row| if row < heavy { 7 } else { row });
+    for (build, probe, joins) in [
+        ((12_000, 11_000), (12_100, 20), &["JOIN", "RIGHT JOIN"][..]),
+        ((12_000, 20), (12_100, 11_000), &["JOIN", "LEFT JOIN"]),
+        ((7_000, 6_000), (7_100, 300), &["JOIN"]),
+    ] {
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit("160 KiB"),
+            ("galatea.tuning.chunk_rows", "2000"),
+            ("galatea.join.order", "written"),
+        ]);
+        pair.table("r", &[skewed(build.0, build.1)]);
+        pair.table("l", &[skewed(probe.0, probe.1)]);
+        for join in joins {
+            for condition in ["", " AND (r.v + l.v) % 3 = 0"] {
+                let sql = format!(
+                    "SELECT count(*), sum(l.v), sum(r.v), count(r.k), count(l.k) FROM l {join} r ON l.k = r.k{condition}"
+                );
+                let context = format!("{build:?} {probe:?}");
+                pair.check(&sql, true, &context).await;
+                let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+                assert!(
+                    plan.contains("slices of rows with equal keys"),
+                    "{context}\n{sql}\n{plan}"
+                );
+            }
+        }
+    }
+    // Each row is returned at most once.
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("160 KiB"),
+        ("galatea.tuning.chunk_rows", "2000"),
+    ]);
+    pair.table("r", &[skewed(3_000, 20)]);
+    pair.table("l", &[skewed(14_000, 13_000)]);
+    for sql in [
+        "SELECT count(*), sum(l.v) FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)",
+        "SELECT count(*), sum(l.v) FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)",
+    ] {
+        pair.check(sql, true, "once").await;
+    }
+}
+
 #[tokio::test]
 async fn single_oversized_key_falls_back_to_the_cpu() {
     let pair = Pair::new(&[BUILT, limit("256 KiB"), ("galatea.tuning.chunk_rows", "4096")]);

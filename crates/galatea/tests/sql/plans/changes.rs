@@ -138,6 +138,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "aggregate.preaggregation" => "off",
         "tuning.compile" => "optimised",
         "tuning.row_output" => "heap",
+        "tuning.selection" => "branch",
         "join.lookup_memory" => "cache",
         "cache.plans" | "stream.groups" | "stream.lateness" => "100",
         "tuning.min_rows" | "tuning.build_rows" => "10",
