@@ -42,8 +42,8 @@ pub(crate) struct Partition {
     pub(crate) slices: Slices,
 }
 
-/// Slices of the build side and of the probe side of a partition: buckets of the hash of a row's number in its
-/// table. Without a slice, the partition has all rows of its keys.
+/// Slices of the build side and of the probe side of a partition: buckets of the hash of a row's number in
+/// its table. Without a slice, the partition has all rows of its keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Slices {
     pub(crate) build: Option<Range<u32>>,

@@ -63,8 +63,8 @@ impl PartitionedRows {
         })
     }
 
-    /// Rows of other partitioned rows, one range after another, each at the next multiple of [`WORD_ROWS`]; and
-    /// the bytes that were read from the host. The copies are queued on the allocator's stream.
+    /// Rows of other partitioned rows, one range after another, each at the next multiple of [`WORD_ROWS`];
+    /// and the bytes that were read from the host. The copies are queued on the allocator's stream.
     pub(crate) fn gathered(
         allocator: &Allocator<'_>,
         columns: &[BuiltColumn],
