@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 /// Divisor of the store's limit: pinned pages without content may use the quotient.
-const IDLE: u64 = 16;
+const IDLE: u64 = 8;
 
 /// Spill memory under the store's limit.
 #[derive(Debug)]

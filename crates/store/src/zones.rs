@@ -1,6 +1,7 @@
 //! Zone maps of an integer column together: its bounds, and whether its rows are in the order of its values.
 
 use crate::column::{Column, Scalar, Zone};
+use std::ops::RangeInclusive;
 
 /// The bounds of the values of an integer column, over some of its chunks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,6 +44,17 @@ impl KeyZones {
             chunks: bounds.len(),
             overlap: bounds.iter().map(share).sum(),
         })
+    }
+
+    /// Whether a chunk of an integer column may have a value within these bounds; `true` for other columns.
+    #[must_use]
+    pub fn may_hold(column: &Column, chunk: usize, values: &RangeInclusive<i128>) -> bool {
+        match (&column.chunks[chunk].zone.min, &column.chunks[chunk].zone.max) {
+            (Some(Scalar::Integer(min)), Some(Scalar::Integer(max))) => {
+                min <= values.end() && max >= values.start()
+            }
+            _ => true,
+        }
     }
 
     /// Whether the rows are in the order of the values, or nearly so.

@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 /// hundred queries. A pipeline has about 50 KiB of generated code.
 const KEPT: usize = 4096;
 
+/// Maximum number of cached pipelines over the same columns. A search compares all of them. The partitions of
+/// an out-of-core join differ in literals, and would otherwise replace the pipelines of other queries.
+const KEPT_OVER_COLUMNS: usize = 256;
+
 /// Maximum bytes of build sides that all cached pipelines hold together.
 const KEPT_BUILD_SIDES: usize = 256 << 20;
 
@@ -225,13 +229,18 @@ impl Pipelines {
         Some(Arc::clone(found))
     }
 
-    fn insert(&mut self, pipeline: Arc<Prepared>) {
+    /// Inserts a pipeline. Returns the one over the same columns that it replaces, if these have too many.
+    fn insert(&mut self, pipeline: Arc<Prepared>) -> Option<Arc<Prepared>> {
         self.clock += 1;
         pipeline.last_use.store(self.clock, Ordering::Relaxed);
-        self.by_columns
-            .entry(pipeline.address())
-            .or_default()
-            .push(pipeline);
+        let over_columns = self.by_columns.entry(pipeline.address()).or_default();
+        over_columns.push(pipeline);
+        if over_columns.len() <= KEPT_OVER_COLUMNS {
+            return None;
+        }
+        let uses = over_columns.iter().enumerate();
+        let oldest = uses.min_by_key(|(_, kept)| kept.last_use.load(Ordering::Relaxed));
+        oldest.map(|(at, _)| at).map(|at| over_columns.swap_remove(at))
     }
 
     /// Removes the least recently used pipelines until the others are within the limits.
@@ -289,10 +298,10 @@ impl Kept {
 
     fn keep(&self, pipeline: Arc<Prepared>) {
         let mut kept = self.0.lock();
-        kept.insert(pipeline);
+        let replaced = kept.insert(pipeline);
         let gone = kept.evict();
         drop(kept);
-        drop(gone);
+        drop((replaced, gone));
     }
 }
 

@@ -34,6 +34,9 @@ const MAX_PARTITIONS: u32 = 256;
 /// Maximum number of keys in a partition: indices of arrays have 32 bits.
 const MAX_KEYS: u64 = 1 << 30;
 
+/// Factor of the memory of a partition, for arrays by key: their size is known exactly.
+const KEYS_MEMORY: u64 = 2;
+
 /// The keys of a build side.
 struct SideKeys {
     /// The least and the greatest key, or bounds of them.
@@ -175,6 +178,22 @@ impl Cut {
         }
     }
 
+    /// Whether it could be a Triton join.
+    fn is_triton(&self, pipeline: PipelineRef<'_>) -> bool {
+        let Partitions::Hashes(hashes) = &self.partitions else {
+            return false;
+        };
+        let plan = |number| self.state.triton(pipeline, number, hashes.most);
+        hashes.equal.and_then(plan).is_some()
+    }
+
+    /// Whether the build side of a join fits a hash table of all of its rows, while arrays by key would not
+    /// fit.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_join = matches!(self.state, PartitionedState::Lookup(_));
+        is_join && self.number() == 1 && matches!(self.partitions, Partitions::Hashes(_))
+    }
+
     /// The number of its first build side. Groups that are returned have none.
     pub(super) fn side(&self) -> usize {
         self.sides[0]
@@ -301,7 +320,7 @@ impl Executor<'_> {
             }
         }
         if cuts.iter().any(is_large) {
-            cuts.retain(is_large);
+            cuts.retain(|cut| is_large(cut) || cut.is_whole());
         }
         match refused {
             Some(failure) if cuts.is_empty() => Err(failure),
@@ -361,14 +380,61 @@ impl Executor<'_> {
         join: PartitionedState,
         bytes: u64,
     ) -> Result<Cut, Failure> {
-        // A forced Triton join partitions by hashes, unless arrays by key have no hashes.
-        let by_key = |build: PipelineRef<'_>| matches!(build.plan.sink, SinkPlan::BuildGroups { .. });
-        let by_hashes =
-            self.config.join_algorithm == JoinAlgorithm::Triton && !join.build(pipeline).is_some_and(by_key);
-        if !by_hashes && let Some(cut) = self.by_keys(pipeline, join, bytes).await? {
-            return Ok(cut);
+        let Some(keys) = self.by_keys(pipeline, join, bytes).await? else {
+            return self.by_hashes(pipeline, join, bytes).await;
+        };
+        let build = join.build(pipeline);
+        if build.is_none_or(|build| matches!(build.plan.sink, SinkPlan::BuildGroups { .. })) {
+            return Ok(keys);
         }
-        self.by_hashes(pipeline, join, bytes).await
+        let is_triton = self.config.join_algorithm == JoinAlgorithm::Triton;
+        let is_filtered = build.is_some_and(|build| !build.plan.filters.is_empty());
+        // Rows that probe in another order than the key are read once per partition, unless each side is
+        // partitioned once.
+        let is_ordered = self.probes_in_order(pipeline, join).await?;
+        if is_ordered && !is_filtered && !is_triton {
+            return Ok(keys);
+        }
+        let hashes = match self.by_hashes(pipeline, join, bytes).await {
+            Err(failure) if failure.wants_memory() => return Ok(keys),
+            hashes => hashes?,
+        };
+        let fits = hashes.number() == 1;
+        Ok(
+            match is_triton || fits || !is_ordered && hashes.is_triton(pipeline) {
+                true => hashes,
+                false => keys,
+            },
+        )
+    }
+
+    /// Whether the rows that probe the build side of a join are scanned in the order of the key.
+    async fn probes_in_order(
+        &self,
+        pipeline: PipelineRef<'_>,
+        join: PartitionedState,
+    ) -> Result<bool, Failure> {
+        use PipelineSource::{Files, Stored};
+        let column = join.keys(pipeline).and_then(|[_, key]| key.as_column());
+        let (Some(column), Stored(_) | Files { .. }) = (column, &pipeline.source) else {
+            return Ok(false);
+        };
+        let zones = self.zones_of(pipeline, column).await?;
+        Ok(zones.is_some_and(|(zones, _)| zones.are_ordered()))
+    }
+
+    /// The zones of a column of a pipeline's table, and the number of rows.
+    async fn zones_of(
+        &self,
+        pipeline: PipelineRef<'_>,
+        column: usize,
+    ) -> Result<Option<(KeyZones, u64)>, Failure> {
+        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
+        let at = plan.columns().iter().position(|source| *source == column);
+        let view = self.view(pipeline, &plan, &[]).await?;
+        let column = at.and_then(|at| view.columns.get(at));
+        let zones = column.and_then(|column| KeyZones::of(column, 0..column.chunks.len()));
+        Ok(zones.map(|zones| (zones, view.rows)))
     }
 
     /// Partitions by the key; `None` if it is no integer column, or if rows are in another order and need not
@@ -401,7 +467,7 @@ impl Executor<'_> {
         let entry = all.iter().map(|(_, keys)| keys.entry).sum();
         let least = all.iter().map(|(_, keys)| keys.bounds[0]).min().unwrap_or(0);
         let greatest = all.iter().map(|(_, keys)| keys.bounds[1]).max().unwrap_or(0);
-        let partitions = KeyPartitions::new([least, greatest], entry, bytes);
+        let partitions = KeyPartitions::new([least, greatest], entry, KEYS_MEMORY * bytes);
         Ok(partitions.map(|partitions| Cut {
             state: join,
             sides: all.iter().map(|(side, _)| *side).collect(),
@@ -423,13 +489,7 @@ impl Executor<'_> {
         if !is_ordered(key.data_type()) || !matches!(build.source, Stored(_) | Files { .. }) {
             return Ok(None);
         }
-        let plan = build.plan.resolved().map_err(Failure::Input)?;
-        let at = plan.columns().iter().position(|source| *source == column);
-        let view = self.view(build, &plan, &[]).await?;
-        let Some(column) = at.and_then(|at| view.columns.get(at)) else {
-            return Ok(None);
-        };
-        let Some(zones) = KeyZones::of(column, 0..column.chunks.len()) else {
+        let Some((zones, rows)) = self.zones_of(build, column).await? else {
             return Ok(None);
         };
         let bounds = [zones.least, zones.greatest].map(i64::try_from);
@@ -437,7 +497,7 @@ impl Executor<'_> {
             return Ok(None);
         };
         // A hash table has 2 to 4 slots for each row. Arrays with more entries than that take more memory.
-        let dense = i128::from(greatest) - i128::from(least) <= 4 * i128::from(view.rows);
+        let dense = i128::from(greatest) - i128::from(least) <= 4 * i128::from(rows);
         Ok((by_key || dense).then(|| SideKeys {
             bounds: [least, greatest],
             entry: key_bytes(&build.plan.sink),

@@ -172,7 +172,10 @@ pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView)
         PipelineSource::Union(_) => (0..pipeline.row_sides.len()).collect(),
         _ => {
             let prune = || surviving(view, &pipeline.pruning, &columns);
-            pipeline.pruned.of(view, &pipeline.pruning, prune)
+            let mut chunks = pipeline.pruned.of(view, &pipeline.pruning, prune);
+            let bounds = &pipeline.key_bounds;
+            chunks.retain(|chunk| bounds.iter().all(|keys| keys.may_hold(view, &columns, *chunk)));
+            chunks
         }
     }
 }

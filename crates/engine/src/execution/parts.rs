@@ -114,13 +114,20 @@ impl Executor<'_> {
         self.forget_attempt(pipeline);
         let again = parts.memory.tries() < POLICY.tries;
         let cuts = self.cuts(pipeline, &joins, (parts.memory.bytes, again)).await?;
+        let (mut cuts, mut whole): (Vec<Cut>, Vec<Cut>) = cuts.into_iter().partition(|cut| cut.number() > 1);
+        if cuts.is_empty() {
+            std::mem::swap(&mut cuts, &mut whole);
+        }
+        // Build sides that fit as hash tables.
+        let mut graph = pipeline.graph().clone();
+        for cut in whole.iter().filter(|cut| cut.is_whole()) {
+            cut.restrict(&mut graph, pipeline.id(), 0);
+        }
+        let pipeline = graph.pipeline(pipeline.id());
         let single = match &*cuts {
             [cut] => Some(cut),
-            // Nothing exceeds memory: the setting forces the partitions of a join.
-            cuts if cuts.iter().all(|cut| cut.number() == 1) => cuts
-                .iter()
-                .find(|cut| matches!(cut.state, PartitionedState::Lookup(_))),
-            _ => None,
+            // If nothing exceeds memory, the setting forces the partitions of a join.
+            cuts => cuts.iter().find(|cut| cut.is_whole()),
         };
         if let Some(cut) = single
             && let Some(done) = self.by_triton(pipeline, keep, cut, parts).await?

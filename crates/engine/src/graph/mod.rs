@@ -28,6 +28,7 @@ pub(crate) use by_node::ByNode;
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
 pub use out_of_core_memory::OutOfCoreMemory;
+pub use partition::KeyBounds;
 pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, Slices, counting, in_slice};
 pub(crate) use pipeline::key_name;
 pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, ScannedTable};

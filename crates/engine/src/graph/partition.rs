@@ -2,15 +2,10 @@
 //! pipelines of a build side and of the rows that probe it.
 
 use super::{OutOfCoreMemory, PipelineGraph, PipelineRef};
-use arrow::datatypes::Schema;
-use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, is_null, lit};
 use galatea_codegen::PipelinePlan;
 use galatea_expression::{BUCKETS, BuildPart, Expr, Interval};
-use std::ops::Range;
-use std::sync::Arc;
+use galatea_store::{KeyZones, TableView};
+use std::ops::{Range, RangeInclusive};
 
 /// Bits of a key's hash below the number of its bucket.
 pub(crate) const HASH_SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
@@ -72,6 +67,11 @@ impl Partition {
         }
     }
 
+    /// Whether it has all rows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.buckets == Buckets::Hashes && self.range == (0..BUCKETS)
+    }
+
     /// The condition that a row of the probe side is in the partition.
     pub(crate) fn probes(&self, key: &Expr, spreads: bool) -> Expr {
         let bucket = match self.buckets {
@@ -118,38 +118,48 @@ impl Partition {
         }
     }
 
-    /// A predicate that zone maps of the key's column can evaluate, for the rows of the build side or of the
-    /// probe side. `None` for hashes.
-    pub(crate) fn pruning(&self, key: &Expr, schema: &Schema, probes: bool) -> Option<Arc<dyn PhysicalExpr>> {
+    /// The values of the key's column in the rows of the build side or of the probe side, by which zone maps
+    /// skip chunks. `None` for hashes, and for keys that are no columns.
+    pub(crate) fn pruning(&self, key: &Expr, probes: bool) -> Option<KeyBounds> {
         let [least, greatest] = self.bounds()?;
-        let index = key.as_column()?;
-        let field = schema.fields().get(index)?;
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-        let bound = |operator, key: i64| -> Option<Arc<dyn PhysicalExpr>> {
-            let bound = ScalarValue::Int64(Some(key)).cast_to(field.data_type()).ok()?;
-            Some(Arc::new(BinaryExpr::new(
-                Arc::clone(&column),
-                operator,
-                lit(bound),
-            )))
+        let outside = match self.buckets {
+            // The last partition has the rows without a bucket of their own.
+            Buckets::Keys { least, .. } if probes && self.range.end == BUCKETS => Some(least),
+            _ => None,
         };
-        let from = bound(Operator::GtEq, least)?;
-        let both = |left, operator, right| -> Arc<dyn PhysicalExpr> {
-            Arc::new(BinaryExpr::new(left, operator, right))
+        Some(KeyBounds {
+            column: key.as_column()?,
+            keys: least.into()..=match outside {
+                Some(_) => i128::MAX,
+                None => greatest.into(),
+            },
+            outside,
+        })
+    }
+}
+
+/// Values of an integer column of a pipeline's source, by which zone maps skip chunks.
+#[derive(Debug, Clone)]
+pub struct KeyBounds {
+    /// The column, by its index in the source.
+    column: usize,
+    keys: RangeInclusive<i128>,
+    /// Values below this one, and NULL, are included as well.
+    outside: Option<i64>,
+}
+
+impl KeyBounds {
+    /// Whether a chunk of a view with these columns of the source may have such a value.
+    pub(crate) fn may_hold(&self, view: &TableView, columns: &[usize], chunk: usize) -> bool {
+        let at = columns.binary_search(&self.column).ok();
+        let Some(column) = at.and_then(|at| view.columns.get(at)) else {
+            return true;
         };
-        if !probes || self.range.end < BUCKETS {
-            return Some(both(from, Operator::And, bound(Operator::LtEq, greatest)?));
-        }
-        // The last partition has the rows without a bucket of their own.
-        let Buckets::Keys { least: all, .. } = self.buckets else {
-            return None;
-        };
-        let outside = both(
-            bound(Operator::Lt, all)?,
-            Operator::Or,
-            is_null(Arc::clone(&column)).ok()?,
-        );
-        Some(both(from, Operator::Or, outside))
+        let below = |least: i64| i128::MIN..=i128::from(least) - 1;
+        KeyZones::may_hold(column, chunk, &self.keys)
+            || self.outside.is_some_and(|least| {
+                column.chunks[chunk].zone.null_count > 0 || KeyZones::may_hold(column, chunk, &below(least))
+            })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
-use super::{InputPlan, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows};
+use super::{InputPlan, KeyBounds, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
@@ -79,6 +79,8 @@ pub struct Pipeline {
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The chunks left after pruning, which executions of one cached plan share.
     pub pruned: PrunedChunks,
+    /// The keys of a partition, by which zone maps skip further chunks.
+    pub key_bounds: Vec<KeyBounds>,
     /// The memory of its partitions, if its last run was partitioned.
     pub out_of_core: OutOfCoreMemory,
     /// Rows of the source, if known.
@@ -138,14 +140,6 @@ impl Pipeline {
             SinkPlan::Aggregate { keys, .. } if keys.iter().any(is_bucket) => None,
             SinkPlan::Aggregate { keys, .. } => Expr::tuple(keys.clone()),
             _ => None,
-        }
-    }
-
-    /// Skips chunks by another predicate over the source's schema.
-    pub(crate) fn prune_by(&mut self, predicate: Option<Arc<dyn PhysicalExpr>>) {
-        if let Some(predicate) = predicate {
-            self.pruning.push(predicate);
-            self.pruned = PrunedChunks::default();
         }
     }
 

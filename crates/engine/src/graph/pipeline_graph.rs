@@ -266,6 +266,7 @@ mod tests {
             plan: PipelinePlan::counts(Vec::new(), None),
             pruning: Vec::new(),
             pruned: PrunedChunks::default(),
+            key_bounds: Vec::new(),
             out_of_core: OutOfCoreMemory::default(),
             rows: None,
             schema,

@@ -266,8 +266,10 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
     restrict_build(graph, build, partition);
     let probe = graph.pipeline_mut(probe);
     if let Some(key) = probe.plan.key_of(AlignedSide::Other(side)).cloned() {
-        let prunes = partition.pruning(&key, &probe.schema, true);
-        probe.prune_by(prunes);
+        probe.key_bounds.extend(partition.pruning(&key, true));
+        if partition.is_whole() {
+            return;
+        }
         // Before the lookups in the build side, and after the filters that the key may rely on.
         let at = probe.plan.filters_before(side);
         probe.plan.filters.insert(at, partition.probes(&key, spreads));
@@ -287,8 +289,10 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
     build.plan.sink.set_part(partition.part());
     // A partition has less state than all rows.
     build.out_of_core = OutOfCoreMemory::default();
-    let prunes = partition.pruning(&key, &build.schema, false);
-    build.prune_by(prunes);
+    build.key_bounds.extend(partition.pruning(&key, false));
+    if partition.is_whole() {
+        return;
+    }
     build.plan.filters.push(partition.builds(&key, spreads));
     build
         .plan

@@ -371,6 +371,7 @@ impl Chain {
             plan,
             pruning: chain.pruning,
             pruned: PrunedChunks::default(),
+            key_bounds: Vec::new(),
             out_of_core: OutOfCoreMemory::default(),
             rows: chain.rows,
             schema: chain.source_schema,
