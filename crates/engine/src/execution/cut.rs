@@ -178,15 +178,6 @@ impl Cut {
         }
     }
 
-    /// Whether it could be a Triton join.
-    fn is_triton(&self, pipeline: PipelineRef<'_>) -> bool {
-        let Partitions::Hashes(hashes) = &self.partitions else {
-            return false;
-        };
-        let plan = |number| self.state.triton(pipeline, number, hashes.most);
-        hashes.equal.and_then(plan).is_some()
-    }
-
     /// Whether the build side of a join fits a hash table of all of its rows, while arrays by key would not
     /// fit.
     pub(super) fn is_whole(&self) -> bool {
@@ -400,12 +391,11 @@ impl Executor<'_> {
             hashes => hashes?,
         };
         let fits = hashes.number() == 1;
-        Ok(
-            match is_triton || fits || !is_ordered && hashes.is_triton(pipeline) {
-                true => hashes,
-                false => keys,
-            },
-        )
+        let partitions_once = || !is_ordered && self.prefers_triton(pipeline, &hashes, bytes);
+        Ok(match is_triton || fits || partitions_once() {
+            true => hashes,
+            false => keys,
+        })
     }
 
     /// Whether the rows that probe the build side of a join are scanned in the order of the key.

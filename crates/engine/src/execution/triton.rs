@@ -284,6 +284,17 @@ impl Executor<'_> {
         Ok(Some((output, report)))
     }
 
+    /// Whether a join can be a Triton join, and is predicted to be faster as one, with `memory` bytes for a
+    /// partition.
+    pub(super) fn prefers_triton(&self, pipeline: PipelineRef<'_>, cut: &Cut, memory: u64) -> bool {
+        let Partitions::Hashes(hashes) = &cut.partitions else {
+            return false;
+        };
+        let plan = |number| Some((number, cut.state.triton(pipeline, number, hashes.most)?));
+        let plan = hashes.equal.and_then(plan);
+        plan.is_some_and(|(number, plan)| self.triton_is_faster(pipeline, hashes, number, &plan, memory))
+    }
+
     /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
     /// bytes, is predicted to take less time than reading them once per partition.
     fn triton_is_faster(
