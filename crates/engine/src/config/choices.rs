@@ -39,8 +39,8 @@ words! {
         Radix = "radix",
         /// A table for each partition of the build side. Both sides are read once per partition.
         Multipass = "multipass",
-        /// A table for each partition of the build side. Both sides are read once, partitioned, and spilled
-        /// as far as they exceed device memory (Lutz 2022, §4.4).
+        /// A table for each partition of the build side. Both sides are read once and partitioned. Partitions
+        /// that exceed device memory are spilled (Lutz 2022, §4.4).
         Triton = "triton",
     }
 }

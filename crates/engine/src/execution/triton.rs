@@ -43,8 +43,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Divisor of the memory of a partition: rows that are read at once may use the quotient, and the rows after
-/// them as much.
+/// Divisor of the memory of a partition: the rows that are read at once may use the quotient. The rows after
+/// them, which are copied in the meantime, use the same amount.
 const PIECES: u64 = 2;
 
 /// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.

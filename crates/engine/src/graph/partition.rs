@@ -118,8 +118,8 @@ impl Partition {
         }
     }
 
-    /// The values of the key's column in the rows of the build side or of the probe side, by which zone maps
-    /// skip chunks. `None` for hashes, and for keys that are no columns.
+    /// The values of the key's column in the rows of the build side or of the probe side. Zone maps skip chunks
+    /// with them. `None` for hashes, and for keys that are no columns.
     pub(crate) fn pruning(&self, key: &Expr, probes: bool) -> Option<KeyBounds> {
         let [least, greatest] = self.bounds()?;
         let outside = match self.buckets {
@@ -138,7 +138,7 @@ impl Partition {
     }
 }
 
-/// Values of an integer column of a pipeline's source, by which zone maps skip chunks.
+/// Values of an integer column of a pipeline's source. Zone maps skip chunks without these values.
 #[derive(Debug, Clone)]
 pub struct KeyBounds {
     /// The column, by its index in the source.

@@ -79,7 +79,7 @@ pub struct Pipeline {
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The chunks left after pruning, which executions of one cached plan share.
     pub pruned: PrunedChunks,
-    /// The keys of a partition, by which zone maps skip further chunks.
+    /// The keys of a partition. Zone maps skip the chunks without these keys.
     pub key_bounds: Vec<KeyBounds>,
     /// The memory of its partitions, if its last run was partitioned.
     pub out_of_core: OutOfCoreMemory,

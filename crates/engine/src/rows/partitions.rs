@@ -106,7 +106,7 @@ impl PartitionedRows {
         before.fold(0, |first, rows| (first + rows).next_multiple_of(WORD_ROWS))
     }
 
-    /// Releases the memory of the rows before a position, as far as whole pages contain no later row.
+    /// Releases the memory of the rows before a position. Pages that also contain later rows are kept.
     pub(crate) fn discard_before(&self, columns: &[BuiltColumn], row: u64) {
         for (values, column) in self.values.iter().zip(columns) {
             values.discard_before(column.width as u64, row);
