@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! joins [--emulated] [--runs N] [--shrink N] [--budget-gib N] [--seconds N] [--seed N] [--out DIR]
-//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--check-shrink N] [EXPERIMENT...]
+//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--only-check] [--check-shrink N] [EXPERIMENT...]
 //! ```
 //!
 //! It first runs all experiments on small relations, which checks the answer of every algorithm. An
@@ -22,6 +22,7 @@ use galatea_experiments::joins::{EXPERIMENTS, Row, Scale, findings, run};
 fn main() -> ExitCode {
     let mut scale = Scale::default();
     let (mut emulated, mut check, mut out, mut chosen) = (false, true, None, Vec::new());
+    let mut measure = true;
     let mut check_shrink = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         let number = |text: String| text.parse::<u64>().unwrap_or(1);
         match argument.as_str() {
             "--emulated" => emulated = true,
+            "--only-check" => measure = false,
             "--no-check" => check = false,
             "--runs" => scale.runs = number(text()) as usize,
             "--shrink" => scale.shrink = number(text()).max(1),
@@ -101,7 +103,7 @@ fn main() -> ExitCode {
     }
     let measured = EXPERIMENTS.into_iter().filter(|name| {
         let all = chosen.is_empty();
-        !emulated && (all || chosen.iter().any(|chosen| chosen == name))
+        measure && !emulated && (all || chosen.iter().any(|chosen| chosen == name))
     });
     for name in measured {
         if wrong.contains(&name) {

@@ -22,7 +22,7 @@ use crate::transfer::{InPlace, cpu_reads};
 pub fn figure_of(experiment: &str) -> &'static str {
     match experiment {
         "probe_side" => "3.15",
-        "build_side" => "3.16",
+        "build_side" | "hybrid" => "3.16",
         "ratio" => "3.17",
         "skew" => "3.18",
         "match_rate" => "3.19",
@@ -38,7 +38,7 @@ pub struct Scale {
     /// Divisor of the thesis' numbers of rows and of `budget`, a power of two. Some experiments have more
     /// points than fit the time, and use a half to an eighth of the rows.
     pub shrink: u64,
-    /// Bytes of device memory that hash tables of `build_side` and `tuples` may use; the thesis' device has
+    /// Bytes of device memory that hash tables of `build_side`, `hybrid` and `tuples` may use; the thesis' device has
     /// 15 GiB. It is divided like the rows.
     pub budget: u64,
     /// Number of runs.

@@ -219,8 +219,11 @@ async fn triton_join_gathers_rows_of_any_number_of_batches() {
         for sql in [UNIQUE[0], UNIQUE[3], UNIQUE[5]] {
             pair.check(sql, true, chunk_rows).await;
             let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-            assert!(plan.contains("sides partitioned once"), "{sql}
-{plan}");
+            assert!(
+                plan.contains("sides partitioned once"),
+                "{sql}
+{plan}"
+            );
         }
     }
 }
