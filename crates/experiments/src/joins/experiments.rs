@@ -7,6 +7,7 @@ use galatea_memory::transfer::Result;
 use super::gpu::OnDevice;
 use super::het::Cooperation;
 use super::lab::{Lab, Scale};
+use super::model::Predicted;
 use super::radix::RadixJoin;
 use super::row::Row;
 use super::table::{Placement, TableMemory};
@@ -24,7 +25,10 @@ pub const EXPERIMENTS: [&str; 8] = [
     "tuples",
 ];
 
-/// Runs an experiment of [`EXPERIMENTS`]. `out` is called with each row once it is measured. Returns notes on
+/// The experiment with tables in the memory of another device, which [`Scale::peer`] has to name.
+pub const PEER: &str = "peer";
+
+/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured. Returns notes on
 /// points that were not measured.
 ///
 /// # Errors
@@ -33,7 +37,10 @@ pub const EXPERIMENTS: [&str; 8] = [
 /// # Panics
 /// If a join returns a wrong answer.
 pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row)) -> Result<Vec<String>> {
-    let known = EXPERIMENTS.into_iter().find(|experiment| *experiment == name);
+    let known = EXPERIMENTS
+        .into_iter()
+        .chain([PEER])
+        .find(|experiment| *experiment == name);
     let Some(experiment) = known else {
         return Ok(Vec::new());
     };
@@ -42,6 +49,7 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row))
         "probe_side" => probe_side(&mut lab, &[1, 4, 16, 32], true)?,
         "build_side" => build_side(&mut lab)?,
         "hybrid" => hybrid(&mut lab)?,
+        PEER => peer(&mut lab)?,
         "ratio" => probe_side(&mut lab, &[1, 2, 4, 8, 16], false)?,
         "skew" => skew(&mut lab)?,
         "match_rate" => match_rate(&mut lab)?,
@@ -186,6 +194,77 @@ fn hybrid(lab: &mut Lab<'_>) -> Result<()> {
                 lab.gpu(&mut workload, &memory, (PERFECT, placement), at, rates)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Figures 3.16 and 3.18 with the memory of another device in place of the host's, and relations on the device,
+/// so that the link to the host does not limit the rate.
+fn peer(lab: &mut Lab<'_>) -> Result<()> {
+    let budget = lab.scale.budget / lab.scale.shrink / 4;
+    let shape = |share: f64| {
+        let rows = (budget as f64 * share / 16.0) as u64;
+        Shape::uniform("C, 16 bytes", 8, rows, rows)
+    };
+    let mut workload = Workload::new(lab.device, shape(2.0), lab.scale.seed)?;
+    for share in [0.5, 1.0, 1.5, 2.0] {
+        if lab.late(&format!("tables of {share} budgets")) {
+            return Ok(());
+        }
+        workload.reshape(shape(share))?;
+        on_two_devices(lab, &mut workload, budget, ("table per budget", share))?;
+    }
+    drop(workload);
+    let shape = smaller_a(lab.scale);
+    let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
+    for zipf in [0.0, 0.5, 1.0, 1.5, 1.75] {
+        if lab.late(&format!("exponent {zipf}")) {
+            return Ok(());
+        }
+        workload.reshape(Shape { zipf, ..shape })?;
+        let budget = perfect_bytes(&shape) / 2;
+        on_two_devices(lab, &mut workload, budget, ("Zipf exponent", zipf))?;
+    }
+    Ok(())
+}
+
+/// A join with the table in the memory of either device, and of both, with `budget` bytes on this one.
+fn on_two_devices(
+    lab: &mut Lab<'_>,
+    workload: &mut Workload,
+    budget: u64,
+    at: (&'static str, f64),
+) -> Result<()> {
+    let shape = workload.shape();
+    let bytes = perfect_bytes(&shape);
+    let mut rates = Vec::new();
+    for placement in [
+        Placement::Device,
+        Placement::Peer(0, PageOrder::DeviceFirst),
+        Placement::Peer(budget, PageOrder::DeviceFirst),
+        Placement::Peer(bytes / 2, PageOrder::Interleaved),
+    ] {
+        if placement == Placement::Peer(budget, PageOrder::DeviceFirst) && bytes <= budget {
+            continue;
+        }
+        let Some(memory) = lab.memory(bytes, placement)? else {
+            continue;
+        };
+        let table = memory.table(PERFECT, shape.domain, shape.word_bytes)?;
+        let mut row = lab.row(workload, "GPU perfect (columns on the device)", at);
+        row.table = placement.to_string();
+        (row.table_share, row.bound) = (memory.device_share(table.bytes()), None);
+        row.predicted = match rates.as_slice() {
+            [device, other, ..] => Some(Predicted::new(row.table_share, *device, *other)),
+            _ => None,
+        };
+        let device = lab.device;
+        let rate = lab.measure(workload, row, |join, workload| {
+            let columns = OnDevice::new(device, join.stream(), workload)?;
+            let [build, probe] = columns.rows();
+            Ok(join.run(build, probe, &table)?)
+        })?;
+        rates.push(rate);
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
         ("probe_side", probe_side as fn(&Rows<'_>, &mut Vec<String>)),
         ("build_side", build_side),
         ("hybrid", hybrid),
+        (super::experiments::PEER, peer),
         ("ratio", ratio),
         ("skew", skew),
         ("match_rate", match_rate),
@@ -220,6 +221,38 @@ fn hybrid(rows: &Rows<'_>, lines: &mut Vec<String>) {
         });
         lines.push(found(FIGURE, &format!("(ours) {model}"), facts));
     }
+}
+
+/// Tables in the memory of another device.
+fn peer(rows: &Rows<'_>, lines: &mut Vec<String>) {
+    const ALGORITHM: &str = "GPU perfect (columns on the device)";
+    let sized = Rows(by(rows, "table per budget"));
+    let ratios = sized.ratios((ALGORITHM, "other device"), (ALGORITHM, "device"), |_| true);
+    let facts = times("it has", ratios, (0.15, 0.15));
+    let thesis = "over NVLink 2.0 a table in the memory behind the link loses 85 % of the rate";
+    lines.push(found("figure 3.16", thesis, facts));
+    predictions("figure 3.16, two devices", &sized, lines);
+    let skewed = Rows(by(rows, "Zipf exponent"));
+    let facts = skewed.ends(ALGORITHM, "other device").map(|(first, last)| {
+        let times = last.rate() / first.rate();
+        let facts = format!(
+            "with the table in the memory of another device {:.2} G tuples/s become {:.2}, {times:.2} times",
+            first.rate(),
+            last.rate()
+        );
+        (facts, times > 1.0)
+    });
+    lines.push(found(
+        "figure 3.18",
+        "the rate across the link increases with skew",
+        facts,
+    ));
+}
+
+/// Rows with a parameter.
+fn by<'a>(rows: &Rows<'a>, parameter: &str) -> Vec<&'a Row> {
+    let of = rows.0.iter().filter(|row| row.parameter == parameter);
+    of.copied().collect()
 }
 
 fn ratio(rows: &Rows<'_>, lines: &mut Vec<String>) {
