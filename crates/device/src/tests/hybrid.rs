@@ -32,7 +32,7 @@ fn hybrid_memory_is_allocated_at_every_share() {
 /// Another device has a part of the range, and its budget has the charge until the range is dropped.
 #[test]
 fn another_device_has_the_other_pages() {
-    for (device, peer) in devices().into_iter().zip(devices()) {
+    for (device, peer) in devices().zip(devices()) {
         assert!(device.can_access(&peer).unwrap());
         let stream = device.stream().unwrap();
         let used = (device.budget().used(), peer.budget().used());

@@ -190,7 +190,13 @@ fn one_key_and_a_few_keys_are_partitioned() {
                     raw: false,
                 };
                 // Nine of ten tuples have one of the keys.
-                let key = |row: u64| if row % 10 == 0 { mix64(row) } else { row % keys };
+                let key = |row: u64| {
+                    if row.is_multiple_of(10) {
+                        mix64(row)
+                    } else {
+                        row % keys
+                    }
+                };
                 let input: Vec<Tuple> = (0..5003).map(|row| (key(row), row)).collect();
                 let choice = (algorithm, bits, RadixOrder::Partitions);
                 let lists = partition(&device, &input, choice, (true, None));

@@ -184,8 +184,7 @@ impl RadixAlgorithm {
     fn words(self) -> u32 {
         match self {
             Self::Standard => 1,
-            Self::Linear | Self::LinearTwice => 4,
-            Self::Shared => 4,
+            Self::Linear | Self::LinearTwice | Self::Shared => 4,
             Self::Hierarchical => 7,
         }
     }
