@@ -5,7 +5,9 @@
 //! (`cuMemAddressReserve`, `cuMemCreate`, `cuMemMap`). The emulated device has no such functions: there the
 //! range is ordinary device memory, and [`HybridMemory::is_mapped`] is false.
 //!
-//! Only pages in the device's memory are charged to its budget.
+//! Another device that the device can access may take the host's place ([`Device::hybrid_on_peer`]).
+//!
+//! Only pages in the memory of a device are charged to its budget.
 
 use std::sync::Arc;
 
@@ -19,9 +21,10 @@ use crate::buffer::DeviceBuffer;
 use crate::context::Context;
 use crate::device::Device;
 use crate::errors::Result;
+use crate::info;
 use crate::pins::host_memory_error;
 use crate::stream::Stream;
-use crate::sys::{Backend, Code, Mapping};
+use crate::sys::{Backend, Code, Mapping, Peer};
 
 /// Size of a page.
 const PAGE: u64 = 2 << 20;
@@ -44,6 +47,28 @@ pub struct HybridMemory {
     bytes: u64,
     device_bytes: u64,
     pages: Pages,
+    /// The other device, if its memory is used.
+    peer: Option<OnPeer>,
+}
+
+/// Pages in the memory of another device: keeps its context, and a part of its budget.
+struct OnPeer {
+    context: Arc<Context>,
+    charge: u64,
+}
+
+impl OnPeer {
+    fn new(peer: &Device, charge: u64) -> Result<Self> {
+        let context = Arc::clone(peer.context());
+        context.budget.charge(charge)?;
+        Ok(Self { context, charge })
+    }
+}
+
+impl Drop for OnPeer {
+    fn drop(&mut self) {
+        self.context.budget.release(self.charge);
+    }
 }
 
 enum Pages {
@@ -81,6 +106,7 @@ impl Device {
                 bytes,
                 device_bytes: device_bytes.min(bytes),
                 pages: Pages::Plain(memory),
+                peer: None,
             }));
         }
         if !context.info.virtual_memory {
@@ -102,6 +128,73 @@ impl Device {
             .map(Some)
     }
 
+    /// Whether kernels of this device can access the memory of another one of the same kind.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn can_access(&self, peer: &Self) -> Result<bool> {
+        let (context, other) = (self.context(), peer.context());
+        if context.backend != other.backend {
+            return Ok(false);
+        }
+        if Arc::ptr_eq(context, other) || context.backend == Backend::Emulated {
+            return Ok(true);
+        }
+        let Some(table) = Peer::get(context.backend) else {
+            return Ok(false);
+        };
+        let own = info::handle(context.driver, context.info.ordinal)?;
+        let others = info::handle(other.driver, other.info.ordinal)?;
+        let mut can = 0;
+        // SAFETY: the pointer is valid for a write, and both are devices of the driver.
+        let code = unsafe { (table.cuDeviceCanAccessPeer)(&raw mut can, own, others) };
+        context.check("cuDeviceCanAccessPeer", code)?;
+        Ok(can != 0)
+    }
+
+    /// As [`Self::hybrid`], with the other pages in the memory of another device. Kernels of this device access
+    /// them over the link between the devices. On emulated devices the range is memory of this device. `None`
+    /// if this device cannot access the other one.
+    ///
+    /// # Errors
+    /// [`crate::DeviceError::OutOfMemory`] beyond the budget of one of them; the device's.
+    pub fn hybrid_on_peer(
+        &self,
+        peer: &Self,
+        bytes: u64,
+        device_bytes: u64,
+        order: PageOrder,
+    ) -> Result<Option<HybridMemory>> {
+        if !self.can_access(peer)? {
+            return Ok(None);
+        }
+        let context = self.context();
+        let bytes = bytes.max(1);
+        if context.backend == Backend::Emulated {
+            let on_peer = OnPeer::new(peer, bytes - device_bytes.min(bytes))?;
+            let memory = self.hybrid(bytes, device_bytes, order)?;
+            return Ok(memory.map(|mut memory| {
+                memory.peer = Some(on_peer);
+                memory
+            }));
+        }
+        if !context.info.virtual_memory || !peer.context().info.virtual_memory {
+            return Ok(None);
+        }
+        let Some(table) = Mapping::get(context.backend) else {
+            return Ok(None);
+        };
+        context.bind()?;
+        let pages = bytes.div_ceil(PAGE);
+        let on_device = (device_bytes / PAGE).min(pages);
+        let on_peer = OnPeer::new(peer, (pages - on_device) * PAGE)?;
+        let other = device_location(peer.context());
+        let mut memory = self.map(table, Some(other), pages, on_device, order, bytes)?;
+        memory.peer = Some(on_peer);
+        Ok(Some(memory))
+    }
+
+    /// Maps pages of the device, and others in another location.
     fn map(
         &self,
         table: &'static Mapping,
@@ -134,6 +227,7 @@ impl Device {
                 parts: Vec::new(),
                 charge,
             },
+            peer: None,
         };
         for (first, count, of_device) in ranges(pages, on_device, order) {
             let location = match (of_device, host) {
@@ -212,6 +306,12 @@ impl HybridMemory {
     #[must_use]
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes
+    }
+
+    /// Number of bytes in the memory of another device.
+    #[must_use]
+    pub fn peer_bytes(&self) -> u64 {
+        self.peer.as_ref().map_or(0, |peer| peer.charge)
     }
 
     /// Whether pages are really in both memories. False on the emulated device.

@@ -2,8 +2,10 @@
 //!
 //! ```sh
 //! joins [--emulated] [--runs N] [--shrink N] [--budget-gib N] [--seconds N] [--seed N] [--out DIR]
-//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--check-shrink N] [EXPERIMENT...]
+//!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--only-check] [--peer] [--check-shrink N] [EXPERIMENT...]
 //! ```
+//!
+//! `--peer` measures tables in the memory of a second device, and nothing else unless it is named.
 //!
 //! It first runs all experiments on small relations, which checks the answer of every algorithm. An
 //! experiment is not measured if its check fails. Rows go to the output and, with `--out`, to one file per
@@ -17,11 +19,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
-use galatea_experiments::joins::{EXPERIMENTS, Row, Scale, findings, run};
+use galatea_experiments::joins::{EXPERIMENTS, PEER, Row, Scale, findings, run};
 
 fn main() -> ExitCode {
     let mut scale = Scale::default();
     let (mut emulated, mut check, mut out, mut chosen) = (false, true, None, Vec::new());
+    let mut measure = true;
     let mut check_shrink = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
         let number = |text: String| text.parse::<u64>().unwrap_or(1);
         match argument.as_str() {
             "--emulated" => emulated = true,
+            "--peer" => chosen.push(PEER.to_owned()),
+            "--only-check" => measure = false,
             "--no-check" => check = false,
             "--runs" => scale.runs = number(text()) as usize,
             "--shrink" => scale.shrink = number(text()).max(1),
@@ -42,8 +47,9 @@ fn main() -> ExitCode {
             _ => chosen.push(argument),
         }
     }
-    if let Some(unknown) = chosen.iter().find(|name| !EXPERIMENTS.contains(&name.as_str())) {
-        println!("no experiment {unknown}: there are {}", EXPERIMENTS.join(", "));
+    let known = [EXPERIMENTS.as_slice(), &[PEER]].concat();
+    if let Some(unknown) = chosen.iter().find(|name| !known.contains(&name.as_str())) {
+        println!("no experiment {unknown}: there are {}", known.join(", "));
         return ExitCode::FAILURE;
     }
     let open = || {
@@ -57,6 +63,16 @@ fn main() -> ExitCode {
         Ok(device) => device,
         Err(error) => return failed("opening the device", &error),
     };
+    if chosen.iter().any(|name| name == PEER) {
+        let peer = match emulated {
+            true => open(),
+            false => Device::gpu(1, DeviceOptions::default()),
+        };
+        match peer {
+            Ok(peer) => scale.peer = Some(peer),
+            Err(error) => println!("no second device, so {PEER} is not measured: {error}"),
+        }
+    }
     let info = device.info();
     println!(
         "device {}, {} multiprocessors, {} GiB; {} threads; shrink {}, {} runs",
@@ -72,10 +88,14 @@ fn main() -> ExitCode {
         // On a GPU, enough rows for several blocks, pieces of generation and morsels.
         let small = Scale {
             shrink: check_shrink.unwrap_or(if emulated { 1 << 18 } else { 1 << 12 }),
+            peer: scale.peer.clone(),
             ..Scale::small()
         };
         let begun = Instant::now();
-        for name in EXPERIMENTS {
+        for name in EXPERIMENTS
+            .into_iter()
+            .chain(scale.peer.is_some().then_some(PEER))
+        {
             let mut rows = 0;
             match attempt(&device, name, &small, &mut |_| rows += 1) {
                 Ok(notes) => {
@@ -99,9 +119,10 @@ fn main() -> ExitCode {
             }
         }
     }
-    let measured = EXPERIMENTS.into_iter().filter(|name| {
+    let peer = scale.peer.is_some().then_some(PEER);
+    let measured = EXPERIMENTS.into_iter().chain(peer).filter(|name| {
         let all = chosen.is_empty();
-        !emulated && (all || chosen.iter().any(|chosen| chosen == name))
+        measure && !emulated && (all || chosen.iter().any(|chosen| chosen == name))
     });
     for name in measured {
         if wrong.contains(&name) {

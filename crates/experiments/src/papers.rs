@@ -73,6 +73,7 @@ pub const THESIS: &[Figure] = &[
     ),
     figure("3.15", "probe side", Module::Joins, "probe_side"),
     figure("3.16", "build side", Module::Joins, "build_side"),
+    figure("3.16", "tables in both memories", Module::Joins, "hybrid"),
     figure("3.17", "build-to-probe ratio", Module::Joins, "ratio"),
     figure("3.18", "data skew", Module::Joins, "skew"),
     figure("3.19", "join selectivity", Module::Joins, "match_rate"),

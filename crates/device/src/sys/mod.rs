@@ -20,6 +20,7 @@ mod library;
 mod managed;
 mod mapping;
 mod nvrtc;
+mod peer;
 
 use std::ffi::c_void;
 
@@ -29,6 +30,7 @@ pub(crate) use emulator::{emulator_report, emulator_resolver};
 pub(crate) use managed::Managed;
 pub(crate) use mapping::Mapping;
 pub(crate) use nvrtc::{Bound, NvrtcTable};
+pub(crate) use peer::Peer;
 
 /// Looks up a function by name. Never returns null.
 pub(crate) type Resolver<'a> = dyn Fn(&str) -> Option<*const c_void> + 'a;

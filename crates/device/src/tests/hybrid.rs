@@ -29,6 +29,28 @@ fn hybrid_memory_is_allocated_at_every_share() {
     }
 }
 
+/// Another device has a part of the range, and its budget has the charge until the range is dropped.
+#[test]
+fn another_device_has_the_other_pages() {
+    for (device, peer) in devices().zip(devices()) {
+        assert!(device.can_access(&peer).unwrap());
+        let stream = device.stream().unwrap();
+        let used = (device.budget().used(), peer.budget().used());
+        for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
+            let (bytes, on_device) = (67 << 20, 20 << 20);
+            let memory = device.hybrid_on_peer(&peer, bytes, on_device, order).unwrap();
+            let Some(memory) = memory else { continue };
+            memory.used_by(&stream).unwrap();
+            assert_eq!(memory.len(), bytes);
+            assert!(memory.device_bytes() + memory.peer_bytes() >= bytes);
+            assert!(peer.budget().used() >= used.1 + memory.peer_bytes());
+            drop(memory);
+            stream.synchronize().unwrap();
+            assert_eq!((device.budget().used(), peer.budget().used()), used);
+        }
+    }
+}
+
 #[test]
 fn shared_words_start_at_zero_and_keep_their_values() {
     for device in devices() {

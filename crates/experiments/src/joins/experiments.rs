@@ -7,15 +7,17 @@ use galatea_memory::transfer::Result;
 use super::gpu::OnDevice;
 use super::het::Cooperation;
 use super::lab::{Lab, Scale};
+use super::model::Predicted;
 use super::radix::RadixJoin;
 use super::row::Row;
 use super::table::{Placement, TableMemory};
 use super::workload::{Shape, Workload};
 
 /// Names of the experiments, in execution order.
-pub const EXPERIMENTS: [&str; 7] = [
+pub const EXPERIMENTS: [&str; 8] = [
     "probe_side",
     "build_side",
+    "hybrid",
     "ratio",
     "skew",
     "match_rate",
@@ -23,7 +25,10 @@ pub const EXPERIMENTS: [&str; 7] = [
     "tuples",
 ];
 
-/// Runs an experiment of [`EXPERIMENTS`]. `out` is called with each row once it is measured. Returns notes on
+/// The experiment with tables in the memory of another device, which [`Scale::peer`] has to name.
+pub const PEER: &str = "peer";
+
+/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured. Returns notes on
 /// points that were not measured.
 ///
 /// # Errors
@@ -32,7 +37,10 @@ pub const EXPERIMENTS: [&str; 7] = [
 /// # Panics
 /// If a join returns a wrong answer.
 pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row)) -> Result<Vec<String>> {
-    let known = EXPERIMENTS.into_iter().find(|experiment| *experiment == name);
+    let known = EXPERIMENTS
+        .into_iter()
+        .chain([PEER])
+        .find(|experiment| *experiment == name);
     let Some(experiment) = known else {
         return Ok(Vec::new());
     };
@@ -40,6 +48,8 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row))
     match experiment {
         "probe_side" => probe_side(&mut lab, &[1, 4, 16, 32], true)?,
         "build_side" => build_side(&mut lab)?,
+        "hybrid" => hybrid(&mut lab)?,
+        PEER => peer(&mut lab)?,
         "ratio" => probe_side(&mut lab, &[1, 2, 4, 8, 16], false)?,
         "skew" => skew(&mut lab)?,
         "match_rate" => match_rate(&mut lab)?,
@@ -89,7 +99,7 @@ fn probe_side(lab: &mut Lab<'_>, ratios: &[u64], on_cpu: bool) -> Result<()> {
     Ok(())
 }
 
-/// Figure 3.16: more rows of both relations, with tables of up to twice the budget in all memories.
+/// Figure 3.16: more rows of both relations, with tables of up to twice the budget in either memory.
 fn build_side(lab: &mut Lab<'_>) -> Result<()> {
     let budget = lab.scale.budget / lab.scale.shrink / 4;
     let shape = |share: f64| {
@@ -100,8 +110,6 @@ fn build_side(lab: &mut Lab<'_>) -> Result<()> {
     let largest = shape(2.0);
     let bytes = perfect_bytes(&largest);
     let mut workload = Workload::new(lab.device, largest, lab.scale.seed)?;
-    // The share and the rate with the table in device memory, and the last rate with it in host memory.
-    let (mut ends, mut on_host) = (Vec::new(), f64::NAN);
     let device = lab.memory(bytes, Placement::Device)?;
     let host = lab.memory(bytes, Placement::Host)?;
     let mut radix = RadixJoin::new(&largest)?;
@@ -114,12 +122,11 @@ fn build_side(lab: &mut Lab<'_>) -> Result<()> {
         // The table in host memory takes long, so it is only measured at both ends.
         let at_end = share == shares[0] || share == shares[3];
         if let Some(memory) = &device {
-            let rate = lab.gpu(&mut workload, memory, (PERFECT, Placement::Device), at, None)?;
-            ends.push((share, rate));
+            lab.gpu(&mut workload, memory, (PERFECT, Placement::Device), at, None)?;
         }
         if let Some(memory) = &host {
             if at_end {
-                on_host = lab.gpu(&mut workload, memory, (PERFECT, Placement::Host), at, None)?;
+                lab.gpu(&mut workload, memory, (PERFECT, Placement::Host), at, None)?;
             }
             lab.cpu(&mut workload, memory, at)?;
         }
@@ -127,22 +134,137 @@ fn build_side(lab: &mut Lab<'_>) -> Result<()> {
             lab.radix(&mut workload, &mut radix, at)?;
         }
     }
-    drop((device, host, radix));
-    for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
-        // Pages in order serve all tables; interleaved ones must be placed for each.
-        for (share, on_device) in ends.iter().filter(|(share, _)| *share > 1.0) {
-            if lab.late(&format!("hybrid tables of {share} budgets")) {
-                break;
+    Ok(())
+}
+
+/// G tuples per second of a table in host memory: estimates how long a point takes.
+const HOST_RATE: f64 = 0.06;
+/// Seconds that all runs of a point may take, by that estimate.
+const POINT_SECONDS: f64 = 2.0;
+
+/// Tables per budget of `hybrid`.
+const HYBRID: [f64; 4] = [1.1, 1.25, 1.5, 2.0];
+
+/// The fraction of the keys of `hybrid` that is in R, and the rows of S per key: half as many until the largest
+/// table, half of it in host memory, takes less than [`POINT_SECONDS`]. Tables keep their size, because the
+/// rate in host memory depends on it.
+fn hybrid_fraction(scale: &Scale, budget: u64) -> f64 {
+    let tuples = 2.0 * 2.0 * budget as f64 / 16.0;
+    let seconds = scale.runs.max(1) as f64 * 0.5 * tuples / (HOST_RATE * 1e9);
+    let mut fraction = 1.0;
+    while seconds * fraction > POINT_SECONDS {
+        fraction /= 2.0;
+    }
+    fraction
+}
+
+/// Figure 3.16, with tables that exceed the budget, in both memories: beside the rates of the same joins with
+/// the table in one of the memories.
+fn hybrid(lab: &mut Lab<'_>) -> Result<()> {
+    let budget = lab.scale.budget / lab.scale.shrink / 4;
+    let fraction = hybrid_fraction(lab.scale, budget);
+    if fraction < 1.0 {
+        lab.note(format!("R has {fraction} of the keys, and S as many rows"));
+    }
+    let shape = |share: f64| {
+        let domain = budget as f64 * share / 16.0;
+        Shape {
+            selectivity: fraction,
+            ..Shape::uniform("C, 16 bytes", 8, domain as u64, (domain * fraction) as u64)
+        }
+    };
+    let largest = shape(HYBRID[3]);
+    let mut workload = Workload::new(lab.device, largest, lab.scale.seed)?;
+    for share in HYBRID {
+        if lab.late(&format!("hybrid tables of {share} budgets")) {
+            break;
+        }
+        workload.reshape(shape(share))?;
+        let at = ("table per budget", share);
+        let mut ends = [f64::NAN; 2];
+        for (end, placement) in ends.iter_mut().zip([Placement::Device, Placement::Host]) {
+            if let Some(memory) = lab.memory(perfect_bytes(&workload.shape()), placement)? {
+                *end = lab.gpu(&mut workload, &memory, (PERFECT, placement), at, None)?;
             }
+        }
+        for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
             let placement = Placement::Hybrid(budget, order);
-            workload.reshape(shape(*share))?;
-            let bytes = perfect_bytes(&workload.shape());
-            if let Some(memory) = lab.memory(bytes, placement)? {
-                let at = ("table per budget", *share);
-                let rates = Some((*on_device, on_host));
+            if let Some(memory) = lab.memory(perfect_bytes(&workload.shape()), placement)? {
+                let rates = Some((ends[0], ends[1]));
                 lab.gpu(&mut workload, &memory, (PERFECT, placement), at, rates)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Figures 3.16 and 3.18 with the memory of another device in place of the host's, and relations on the device,
+/// so that the link to the host does not limit the rate.
+fn peer(lab: &mut Lab<'_>) -> Result<()> {
+    let budget = lab.scale.budget / lab.scale.shrink / 4;
+    let shape = |share: f64| {
+        let rows = (budget as f64 * share / 16.0) as u64;
+        Shape::uniform("C, 16 bytes", 8, rows, rows)
+    };
+    let mut workload = Workload::new(lab.device, shape(2.0), lab.scale.seed)?;
+    for share in [0.5, 1.0, 1.5, 2.0] {
+        if lab.late(&format!("tables of {share} budgets")) {
+            return Ok(());
+        }
+        workload.reshape(shape(share))?;
+        on_two_devices(lab, &mut workload, budget, ("table per budget", share))?;
+    }
+    drop(workload);
+    let shape = smaller_a(lab.scale);
+    let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
+    for zipf in [0.0, 0.5, 1.0, 1.5, 1.75] {
+        if lab.late(&format!("exponent {zipf}")) {
+            return Ok(());
+        }
+        workload.reshape(Shape { zipf, ..shape })?;
+        let budget = perfect_bytes(&shape) / 2;
+        on_two_devices(lab, &mut workload, budget, ("Zipf exponent", zipf))?;
+    }
+    Ok(())
+}
+
+/// A join with the table in the memory of either device, and of both, with `budget` bytes on this one.
+fn on_two_devices(
+    lab: &mut Lab<'_>,
+    workload: &mut Workload,
+    budget: u64,
+    at: (&'static str, f64),
+) -> Result<()> {
+    let shape = workload.shape();
+    let bytes = perfect_bytes(&shape);
+    let mut rates = Vec::new();
+    for placement in [
+        Placement::Device,
+        Placement::Peer(0, PageOrder::DeviceFirst),
+        Placement::Peer(budget, PageOrder::DeviceFirst),
+        Placement::Peer(bytes / 2, PageOrder::Interleaved),
+    ] {
+        if placement == Placement::Peer(budget, PageOrder::DeviceFirst) && bytes <= budget {
+            continue;
+        }
+        let Some(memory) = lab.memory(bytes, placement)? else {
+            continue;
+        };
+        let table = memory.table(PERFECT, shape.domain, shape.word_bytes)?;
+        let mut row = lab.row(workload, "GPU perfect (columns on the device)", at);
+        row.table = placement.to_string();
+        (row.table_share, row.bound) = (memory.device_share(table.bytes()), None);
+        row.predicted = match rates.as_slice() {
+            [device, other, ..] => Some(Predicted::new(row.table_share, *device, *other)),
+            _ => None,
+        };
+        let device = lab.device;
+        let rate = lab.measure(workload, row, |join, workload| {
+            let columns = OnDevice::new(device, join.stream(), workload)?;
+            let [build, probe] = columns.rows();
+            Ok(join.run(build, probe, &table)?)
+        })?;
+        rates.push(rate);
     }
     Ok(())
 }

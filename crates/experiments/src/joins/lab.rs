@@ -7,6 +7,7 @@ use galatea_kernels::{JoinHashing, JoinTable};
 use galatea_memory::transfer::{Access, Method, Result};
 
 use super::cpu;
+use super::experiments::PEER;
 use super::gpu::{GpuJoin, Run};
 use super::het::Morsels;
 use super::model::Predicted;
@@ -22,7 +23,7 @@ use crate::transfer::{InPlace, cpu_reads};
 pub fn figure_of(experiment: &str) -> &'static str {
     match experiment {
         "probe_side" => "3.15",
-        "build_side" => "3.16",
+        "build_side" | "hybrid" | PEER => "3.16",
         "ratio" => "3.17",
         "skew" => "3.18",
         "match_rate" => "3.19",
@@ -38,7 +39,7 @@ pub struct Scale {
     /// Divisor of the thesis' numbers of rows and of `budget`, a power of two. Some experiments have more
     /// points than fit the time, and use a half to an eighth of the rows.
     pub shrink: u64,
-    /// Bytes of device memory that hash tables of `build_side` and `tuples` may use; the thesis' device has
+    /// Bytes of device memory that hash tables of `build_side`, `hybrid` and `tuples` may use; the thesis' device has
     /// 15 GiB. It is divided like the rows.
     pub budget: u64,
     /// Number of runs.
@@ -52,6 +53,8 @@ pub struct Scale {
     pub seconds: f64,
     /// Seed of the relations.
     pub seed: u64,
+    /// Another device, for tables in its memory.
+    pub peer: Option<Device>,
 }
 
 impl Default for Scale {
@@ -64,6 +67,7 @@ impl Default for Scale {
             rate_bytes: 256 << 20,
             seconds: 25.0,
             seed: 1,
+            peer: None,
         }
     }
 }
@@ -264,9 +268,20 @@ impl Lab<'_> {
 
     pub(super) fn memory(&mut self, bytes: u64, placement: Placement) -> Result<Option<TableMemory>> {
         match (
-            TableMemory::new(self.device, self.join.stream(), bytes, placement),
+            TableMemory::new(
+                (self.device, self.scale.peer.as_ref()),
+                self.join.stream(),
+                bytes,
+                placement,
+            ),
             placement,
         ) {
+            (Ok(None), Placement::Peer(..)) => {
+                self.note(format!(
+                    "no table {placement}: there is no other device that this one can access"
+                ));
+                Ok(None)
+            }
             (Ok(None), _) => {
                 self.note(format!(
                     "no table {placement}: the driver does not map pages of the host"

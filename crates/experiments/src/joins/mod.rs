@@ -46,7 +46,7 @@ mod table;
 mod workload;
 
 pub use cpu::no_partitioning;
-pub use experiments::{EXPERIMENTS, run};
+pub use experiments::{EXPERIMENTS, PEER, run};
 pub use findings::findings;
 pub use gpu::{GpuJoin, OnDevice, Phases, Run};
 pub use het::{Cooperation, Morsels};

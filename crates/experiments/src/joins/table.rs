@@ -12,6 +12,8 @@ pub enum Placement {
     Host,
     /// Both: at most this number of bytes in the device's memory, the others in the host's.
     Hybrid(u64, PageOrder),
+    /// As `Hybrid`, with the others in the memory of another device.
+    Peer(u64, PageOrder),
 }
 
 impl std::fmt::Display for Placement {
@@ -21,6 +23,9 @@ impl std::fmt::Display for Placement {
             Self::Host => "host",
             Self::Hybrid(_, PageOrder::DeviceFirst) => "hybrid",
             Self::Hybrid(_, PageOrder::Interleaved) => "hybrid interleaved",
+            Self::Peer(0, _) => "other device",
+            Self::Peer(_, PageOrder::DeviceFirst) => "two devices",
+            Self::Peer(_, PageOrder::Interleaved) => "two devices interleaved",
         })
     }
 }
@@ -37,23 +42,33 @@ pub enum TableMemory {
 }
 
 impl TableMemory {
-    /// Allocates memory. `None` if the device cannot map memory of the host.
+    /// Allocates memory. `None` if the device cannot map memory of the host, or of the other device, or if
+    /// there is none.
     ///
     /// # Errors
     /// The device's.
-    pub fn new(device: &Device, stream: &Stream, bytes: u64, placement: Placement) -> Result<Option<Self>> {
+    pub fn new(
+        (device, peer): (&Device, Option<&Device>),
+        stream: &Stream,
+        bytes: u64,
+        placement: Placement,
+    ) -> Result<Option<Self>> {
         let bytes = bytes.next_multiple_of(16);
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mapped = |memory: Option<HybridMemory>| {
+            if let Some(memory) = &memory {
+                memory.used_by(stream)?;
+            }
+            Ok(memory.map(Self::Hybrid))
+        };
         Ok(match placement {
             Placement::Device => Some(Self::Device(device.alloc::<u8>(stream, len)?.assume_written())),
             Placement::Host => Some(Self::Host(SharedMemory::new(device, len)?)),
-            Placement::Hybrid(most, order) => {
-                let memory = device.hybrid(bytes, most, order)?;
-                if let Some(memory) = &memory {
-                    memory.used_by(stream)?;
-                }
-                memory.map(Self::Hybrid)
-            }
+            Placement::Hybrid(most, order) => return mapped(device.hybrid(bytes, most, order)?),
+            Placement::Peer(most, order) => match peer {
+                Some(peer) => return mapped(device.hybrid_on_peer(peer, bytes, most, order)?),
+                None => None,
+            },
         })
     }
 

@@ -16,6 +16,9 @@ pub const FIGURES: [&str; 9] = [
     "4.12", "4.17", "4.18", "4.19", "4.21", "4.25", "4.23", "4.16", "4.20",
 ];
 
+/// Experiments without a figure in the thesis, which run by name only.
+pub const EXTRA: [&str; 1] = ["chunks"];
+
 /// Staging with the thesis' second half.
 const STAGED: First = First::Staged(RadixAlgorithm::Linear);
 
@@ -40,6 +43,8 @@ pub struct Scale {
     pub limit: u64,
     /// Bits of the tuples of a chunk.
     pub chunk_bits: u32,
+    /// Bits of the tuples of chunks, for the experiment `chunks`.
+    pub chunks: Vec<u32>,
     /// Bits of the rows of a page.
     pub page_bits: u32,
     /// The most entries of a hash table.
@@ -60,6 +65,7 @@ impl Default for Scale {
             join_fanouts: (vec![3, 5, 7, 9, 11], vec![7, 9, 11]),
             limit: 16 << 30,
             chunk_bits: 22,
+            chunks: vec![20, 21, 22, 23],
             page_bits: 17,
             entries: u32::MAX,
             copied: 1 << 30,
@@ -81,6 +87,7 @@ impl Scale {
             join_fanouts: (vec![1, 3], vec![2, 4]),
             limit: (16 << 30) / 50_000,
             chunk_bits: 10,
+            chunks: vec![9, 11],
             page_bits: 7,
             entries: 256,
             copied: 1 << 16,
@@ -96,7 +103,7 @@ struct Figure<'a> {
     out: &'a mut dyn FnMut(Row),
 }
 
-/// Runs the experiments of a figure of [`FIGURES`]. `out` is called with each row once it is measured.
+/// Runs the experiments of a figure of [`FIGURES`], or an experiment of [`EXTRA`]. `out` is called with each row once it is measured.
 ///
 /// # Errors
 /// An error of the device.
@@ -104,7 +111,7 @@ struct Figure<'a> {
 /// # Panics
 /// If a join or a partitioning has a wrong result.
 pub fn run(rig: &mut Rig, figure: &str, scale: &Scale, out: &mut dyn FnMut(Row)) -> Result<()> {
-    let Some(figure) = FIGURES.into_iter().find(|known| *known == figure) else {
+    let Some(figure) = FIGURES.into_iter().chain(EXTRA).find(|known| *known == figure) else {
         return Ok(());
     };
     let mut experiments = Figure {
@@ -114,6 +121,7 @@ pub fn run(rig: &mut Rig, figure: &str, scale: &Scale, out: &mut dyn FnMut(Row))
         out,
     };
     match figure {
+        "chunks" => experiments.chunks(),
         "4.12" => experiments.scaling(),
         "4.16" => experiments.processors(),
         "4.17" => experiments.first_passes(),
@@ -219,6 +227,29 @@ impl Figure<'_> {
                 Options { limit, ..options },
                 ("limit of the state", factor),
             )?;
+        }
+        Ok(())
+    }
+
+    /// The join with its whole state in host memory, by the size of chunks and their number in flight.
+    fn chunks(&mut self) -> Result<()> {
+        let size = self.scale.sizes[1.min(self.scale.sizes.len() - 1)];
+        for (slots, name) in [
+            (2, "MiB of 2 chunks"),
+            (3, "MiB of 3 chunks"),
+            (5, "MiB of 5 chunks"),
+        ] {
+            for chunk_bits in self.scale.chunks.clone() {
+                let options = Options {
+                    limit: 0,
+                    chunk_bits,
+                    exact_chunks: true,
+                    slots,
+                    ..self.options()
+                };
+                let mib = (16 << chunk_bits) as f64 / (1 << 20) as f64;
+                self.join((size, size), options, (name, mib))?;
+            }
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
         ("4.21", cache),
         ("4.23", ratios),
         ("4.25", multiprocessors),
+        ("chunks", chunks),
     ] {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.figure == figure).collect();
         if !rows.is_empty() {
@@ -405,6 +406,38 @@ fn multiprocessors(rows: &Rows<'_>, lines: &mut Vec<String>) {
     }
 }
 
+/// The join with its whole state in host memory, by the size of chunks.
+fn chunks(rows: &Rows<'_>, lines: &mut Vec<String>) {
+    const FIGURE: &str = "chunks";
+    let joins = rows.ours("join");
+    let Some((best, worst)) = joins.best().zip(joins.worst()) else {
+        lines.push(missing(
+            FIGURE,
+            "the join with its state in host memory",
+            "the join",
+        ));
+        return;
+    };
+    let limits = best.limits;
+    let facts = format!(
+        "{:.2} G tuples/s with {} {}, {:.2} with {} {}; the link allows {:.2} at {:.1} GB/s to the device, {:.1} to the host and {:.1} together",
+        best.rate(),
+        best.value,
+        best.parameter,
+        worst.rate(),
+        worst.value,
+        worst.parameter,
+        best.rate() / best.shares().0,
+        limits.to_device / 1e9,
+        limits.to_host / 1e9,
+        limits.both / 1e9
+    );
+    let thesis = "(ours) with all of its state in host memory the join has 1.55 G tuples/s";
+    lines.push(verdict(FIGURE, thesis, &facts, best.rate() >= 1.55));
+    let thesis = "(ours) it has 90 % of the link's bound";
+    lines.push(verdict(FIGURE, thesis, &facts, best.shares().0 >= 0.9));
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::rig::{Bytes, Limits};
@@ -434,6 +467,7 @@ mod tests {
             limits: Limits {
                 to_device: 50e9,
                 to_host: 50e9,
+                both: 100e9,
                 memory: 3e12,
             },
         }

@@ -14,7 +14,7 @@
 //! | `triton` | the Triton join, by a first pass of copy engines, of kernels across the link, or of the CPU |
 //! | `second` | the second half of the thesis' join |
 //! | `host` | radix partitioning by the CPU |
-//! | `experiments` | figures 4.12, 4.16 to 4.21, 4.23 and 4.25 |
+//! | `experiments` | figures 4.12, 4.16 to 4.21, 4.23 and 4.25, and the join by size of chunks |
 //! | `findings` | the results of the thesis that hold for the rows |
 //!
 //! The kernels are `radix_*` of [`galatea_kernels`]. They differ from the thesis in these points:
@@ -25,6 +25,8 @@
 //!   block computes all positions. The thesis' blocks have separate regions (`RadixOrder::Blocks`), so that a
 //!   partition has a slice for each block. Neither needs global atomics.
 //! - A table of page addresses replaces the mapping of alternating pages into one range.
+//! - Threads of a block write full buffers of `Shared` and `Hierarchical` together, between barriers. In the
+//!   thesis a warp writes a buffer under a lock, for which other warps wait; that is not kept.
 //! - A few multiprocessors copy partitions of the second half from both memories, instead of a second pass
 //!   that reads over the link with half of the multiprocessors.
 //!
@@ -42,7 +44,7 @@ mod state;
 mod triton;
 
 pub use data::{Inputs, Relation};
-pub use experiments::{FIGURES, Scale, run};
+pub use experiments::{EXTRA, FIGURES, Scale, run};
 pub use findings::findings;
 pub use options::{First, Options};
 pub use rig::{Bytes, Limits, Rig};

@@ -51,6 +51,10 @@ pub struct Options {
     /// Bits of the tuples of a chunk of the staged and the refined first pass. The refined one has larger
     /// chunks if slices would have less than 128 rows, but at most four times as large ones.
     pub chunk_bits: u32,
+    /// Whether chunks have exactly that size.
+    pub exact_chunks: bool,
+    /// Chunks in flight.
+    pub slots: usize,
     /// Bits of the rows of a page of the direct first pass: 17 for pages of 2 MiB.
     pub page_bits: u32,
     /// The most multiprocessors that kernels use.
@@ -74,6 +78,8 @@ impl Options {
             bits: None,
             limit: u64::MAX,
             chunk_bits: 22,
+            exact_chunks: false,
+            slots: 3,
             page_bits: 17,
             multiprocessors: rig.multiprocessors(),
             batch: 32 << 20,

@@ -19,6 +19,8 @@ pub struct Limits {
     pub to_device: f64,
     /// Copies from the device to the host.
     pub to_host: f64,
+    /// Copies in both directions at the same time, together.
+    pub both: f64,
     /// Reads and writes of device memory, by a copy on the device.
     pub memory: f64,
 }
@@ -47,11 +49,19 @@ impl std::ops::Add for Bytes {
 }
 
 impl Bytes {
-    /// The seconds that the link needs for these bytes, if both directions work at the same time.
+    /// The seconds that the link needs for these bytes, if both directions work at the same time as far as
+    /// possible. Together they may have a lower rate than the sum of each alone.
     #[must_use]
     pub fn link_seconds(&self, limits: &Limits) -> f64 {
         let to_device = self.to_device as f64 / limits.to_device;
-        to_device.max(self.to_host as f64 / limits.to_host)
+        let to_host = self.to_host as f64 / limits.to_host;
+        let overlapping = self.to_device.min(self.to_host);
+        let alone = [
+            (self.to_device - overlapping) as f64 / limits.to_device,
+            (self.to_host - overlapping) as f64 / limits.to_host,
+        ];
+        let together = 2.0 * overlapping as f64 / limits.both + alone[0] + alone[1];
+        to_device.max(to_host).max(together)
     }
 
     /// The seconds that device memory needs for these bytes.
@@ -163,7 +173,7 @@ impl Rig {
 
 /// Measures the rates of copies.
 fn limits(device: &Device, bytes: usize) -> Result<Limits> {
-    let stream = device.stream()?;
+    let (stream, back) = (device.stream()?, device.stream()?);
     let bytes = bytes.max(1 << 16) / 16 * 16;
     let inputs = Inputs::new(device, bytes / 8, 1)?;
     let [view, _] = inputs.build.views(0..bytes / 8)?;
@@ -172,8 +182,9 @@ fn limits(device: &Device, bytes: usize) -> Result<Limits> {
         device.zeroed::<u64>(&stream, bytes / 8)?,
         device.zeroed::<u64>(&stream, bytes / 8)?,
     ];
+    buffers[1].used_by(&back)?;
     stream.synchronize()?;
-    let mut rates: [Vec<f64>; 3] = Default::default();
+    let mut rates: [Vec<f64>; 4] = Default::default();
     for _ in 0..4 {
         for (which, rates) in rates.iter_mut().enumerate() {
             let start = Instant::now();
@@ -181,6 +192,12 @@ fn limits(device: &Device, bytes: usize) -> Result<Limits> {
             let factor = match which {
                 0 => stream.copy_to_device(&mut *first, &view).map(|()| 1.0)?,
                 1 => stream.copy_to_shared(&*first, &shared, 0).map(|()| 1.0)?,
+                2 => {
+                    stream.copy_to_device(&mut *first, &view)?;
+                    back.copy_to_shared(&*second, &shared, 0)?;
+                    back.synchronize()?;
+                    2.0
+                }
                 _ => {
                     // Several, so that the launch counts little.
                     for _ in 0..8 {
@@ -193,10 +210,11 @@ fn limits(device: &Device, bytes: usize) -> Result<Limits> {
             rates.push(factor * bytes as f64 / start.elapsed().as_secs_f64());
         }
     }
-    let [to_device, to_host, memory] = rates.map(|rates| median(&rates[1..]));
+    let [to_device, to_host, both, memory] = rates.map(|rates| median(&rates[1..]));
     Ok(Limits {
         to_device,
         to_host,
+        both,
         memory,
     })
 }

@@ -31,8 +31,6 @@ use super::rig::{Bytes, Pass, Rig};
 use super::second::{Pieces, SecondHalf};
 use super::state::State;
 
-/// Chunks in flight.
-const SLOTS: usize = 3;
 /// Tuples of both columns of a chunk, in words.
 const WORDS: usize = RADIX_TUPLE_BYTES / 8;
 
@@ -94,7 +92,7 @@ impl Join {
             raw,
         };
         let mut options = options;
-        if matches!(options.first, First::Refined(_)) {
+        if matches!(options.first, First::Refined(_)) && !options.exact_chunks {
             let wanted = first_bits.bits + second_bits.bits + 7;
             options.chunk_bits = wanted.clamp(options.chunk_bits.saturating_sub(1), options.chunk_bits + 2);
         }
@@ -134,7 +132,7 @@ impl Join {
         }
         let mut slots = Vec::new();
         if options.first.has_chunks() {
-            for _ in 0..SLOTS {
+            for _ in 0..options.slots.max(1) {
                 let buffer = || {
                     let words = WORDS << options.chunk_bits;
                     Ok::<_, galatea_device::DeviceError>(
@@ -231,10 +229,11 @@ impl Join {
     fn stage(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<()> {
         let chunk = 1 << self.options.chunk_bits;
         let first_page = self.first_page(side);
-        let mut scattered: [Option<Event>; SLOTS] = Default::default();
-        let mut spilled: [Option<Event>; SLOTS] = Default::default();
+        let slots = self.slots.len();
+        let empty = || std::iter::repeat_with(|| None).take(slots).collect();
+        let (mut scattered, mut spilled): (Vec<Option<Event>>, Vec<Option<Event>>) = (empty(), empty());
         for (number, start) in (0..relation.count).step_by(chunk).enumerate() {
-            let (slot, page) = (number % SLOTS, first_page + number);
+            let (slot, page) = (number % slots, first_page + number);
             let count = chunk.min(relation.count - start);
             if let Some(event) = &scattered[slot] {
                 rig.copies.wait(event)?;

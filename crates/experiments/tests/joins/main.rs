@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions, PageOrder};
 use galatea_experiments::joins::{
-    Answer, Cooperation, EXPERIMENTS, GpuJoin, Morsels, OnDevice, Placement, RadixJoin, Row, Scale, Shape,
-    TableMemory, Workload, findings, no_partitioning, run,
+    Answer, Cooperation, EXPERIMENTS, GpuJoin, Morsels, OnDevice, PEER, Placement, RadixJoin, Row, Scale,
+    Shape, TableMemory, Workload, findings, no_partitioning, run,
 };
 use galatea_kernels::JoinHashing;
 
@@ -165,7 +165,8 @@ fn gpu_joins_return_the_answer_in_every_memory() {
             Placement::Hybrid(bytes / 3, PageOrder::DeviceFirst),
             Placement::Hybrid(bytes / 3, PageOrder::Interleaved),
         ] {
-            let Some(memory) = TableMemory::new(&device, join.stream(), bytes, placement).unwrap() else {
+            let Some(memory) = TableMemory::new((&device, None), join.stream(), bytes, placement).unwrap()
+            else {
                 continue;
             };
             for hashing in [JoinHashing::Perfect, JoinHashing::Linear] {
@@ -203,7 +204,7 @@ fn cooperative_joins_return_the_answer() {
             let mut workload = Workload::new(&device, shape, 13).unwrap();
             let bytes = (shape.domain * shape.tuple_bytes()).next_multiple_of(16);
             let memory = |placement| {
-                TableMemory::new(&device, join.stream(), bytes, placement)
+                TableMemory::new((&device, None), join.stream(), bytes, placement)
                     .unwrap()
                     .unwrap()
             };
@@ -254,6 +255,30 @@ fn every_experiment_has_rows_and_findings() {
             assert!(!finding.contains("was not measured"), "{finding}");
         }
     }
+}
+
+/// Tables in the memory of another device have right answers, and without one there is a note.
+#[test]
+fn another_device_has_tables() {
+    let device = emulated(9);
+    let scale = Scale {
+        peer: Some(emulated(10)),
+        ..Scale::small()
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    let notes = run(&device, PEER, &scale, &mut |row| rows.push(row)).unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+    for table in ["device", "other device", "two devices", "two devices interleaved"] {
+        assert!(rows.iter().any(|row| row.table == table), "{table}");
+    }
+    for finding in findings(&rows) {
+        assert!(!finding.contains("was not measured"), "{finding}");
+    }
+    let notes = run(&device, PEER, &Scale::small(), &mut |_| ()).unwrap();
+    assert!(
+        notes.iter().any(|note| note.contains("no other device")),
+        "{notes:?}"
+    );
 }
 
 /// Points after the time limit are noted.

@@ -2,7 +2,7 @@
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_experiments::partitioned::{
-    FIGURES, First, Inputs, Join, Options, Rig, Row, Scale, findings, run,
+    EXTRA, FIGURES, First, Inputs, Join, Options, Rig, Row, Scale, findings, run,
 };
 use galatea_kernels::RadixAlgorithm;
 
@@ -68,7 +68,7 @@ fn figures_have_rows() {
     let device = emulated(5);
     let scale = Scale::small();
     let mut rig = Rig::new(&device, scale.copied).unwrap();
-    for figure in FIGURES {
+    for figure in FIGURES.into_iter().chain(EXTRA) {
         let mut rows: Vec<Row> = Vec::new();
         run(&mut rig, figure, &scale, &mut |row| rows.push(row)).unwrap();
         assert!(!rows.is_empty(), "{figure}");
@@ -97,6 +97,8 @@ fn our_join_has_no_races() {
         (First::Refined(RadixAlgorithm::Linear), false),
         (First::Refined(RadixAlgorithm::Linear), true),
         (First::Staged(RadixAlgorithm::Linear), false),
+        (First::Direct(RadixAlgorithm::Shared), false),
+        (First::Staged(RadixAlgorithm::Hierarchical), false),
     ] {
         let options = Options {
             first,

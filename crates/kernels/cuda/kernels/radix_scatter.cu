@@ -41,8 +41,8 @@ extern "C" __global__ void __launch_bounds__(GALATEA_RADIX_THREADS, GALATEA_RADI
     __syncthreads();
     radix_tiles<GALATEA_RADIX_PAIRS>(tile, args.raw, args.shift, args.bits, input, output, begin, scratch);
 #elif GALATEA_RADIX == 2
-    radix_buffered<false>(args, input, output, begin, shared);
+    radix_buffered<false, GALATEA_RADIX_PAIRS>(args, input, output, begin, shared);
 #else
-    radix_buffered<true>(args, input, output, begin, shared);
+    radix_buffered<true, GALATEA_RADIX_PAIRS>(args, input, output, begin, shared);
 #endif
 }

@@ -178,6 +178,38 @@ fn every_algorithm_writes_each_tuple_to_its_partition() {
     }
 }
 
+#[test]
+fn one_key_and_a_few_keys_are_partitioned() {
+    let keys: [(u64, u32); 3] = [(1, 9), (3, 11), (40, 11)];
+    for device in devices() {
+        for algorithm in RadixAlgorithm::ALL {
+            for (keys, bits) in keys {
+                let bits = RadixBits {
+                    shift: 0,
+                    bits,
+                    raw: false,
+                };
+                // Nine of ten tuples have one of the keys.
+                let key = |row: u64| {
+                    if row.is_multiple_of(10) {
+                        mix64(row)
+                    } else {
+                        row % keys
+                    }
+                };
+                let input: Vec<Tuple> = (0..5003).map(|row| (key(row), row)).collect();
+                let choice = (algorithm, bits, RadixOrder::Partitions);
+                let lists = partition(&device, &input, choice, (true, None));
+                let mut found: Vec<Tuple> = lists.into_iter().flatten().collect();
+                let mut expected = input;
+                found.sort_unstable();
+                expected.sort_unstable();
+                assert!(found == expected, "{algorithm}, {keys} keys, {bits:?}");
+            }
+        }
+    }
+}
+
 /// The sum of the payloads of both sides of all matches, and their number.
 fn joined(build: &[Tuple], probe: &[Tuple]) -> [u64; 2] {
     let mut table: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -313,8 +345,7 @@ fn nvrtc_compiles_every_algorithm() {
     }
 }
 
-/// Kernels whose threads communicate at barriers only. Those with buffers use fences in shared memory, which
-/// the detector of races does not follow.
+/// Threads of these kernels communicate at barriers only.
 #[test]
 fn kernels_with_barriers_have_no_races() {
     let options = EmulatorOptions {
@@ -330,11 +361,7 @@ fn kernels_with_barriers_have_no_races() {
         raw: false,
     };
     let input = tuples(9001, 3);
-    for algorithm in [
-        RadixAlgorithm::Standard,
-        RadixAlgorithm::Linear,
-        RadixAlgorithm::LinearTwice,
-    ] {
+    for algorithm in RadixAlgorithm::ALL {
         for order in [RadixOrder::Partitions, RadixOrder::Blocks] {
             partition(&device, &input, (algorithm, bits, order), (true, None));
         }

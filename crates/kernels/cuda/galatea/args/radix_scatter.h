@@ -14,7 +14,7 @@ struct RadixScatterArguments {
     const u32* offsets;  // by block and partition: position of the block's first tuple of the partition
     u64* rows;           // output in one array, 128-byte aligned; unused with pages
     const u64* pages;    // output in pages of 2^page_bits tuples: their addresses; or null
-    u64* second;         // hierarchical: SECOND_TUPLES rows for each block's partitions and warps
+    u64* second;         // hierarchical: SECOND_TUPLES rows for each block and partition
     u64 count;           // tuples
     u64 per_block;       // consecutive tuples of a block, an even number
     u32 page_bits;

@@ -133,7 +133,8 @@ pub enum RadixAlgorithm {
     Linear,
     /// The same with two smaller blocks per multiprocessor, so that one loads while the other writes.
     LinearTwice,
-    /// A buffer per partition in shared memory.
+    /// A buffer per partition in shared memory, written by all threads of the block between barriers. In the
+    /// thesis, one warp writes a buffer under a lock.
     Shared,
     /// A second buffer per partition in device memory.
     Hierarchical,
@@ -183,9 +184,8 @@ impl RadixAlgorithm {
     fn words(self) -> u32 {
         match self {
             Self::Standard => 1,
-            Self::Linear | Self::LinearTwice => 4,
-            Self::Shared => 3,
-            Self::Hierarchical => 5,
+            Self::Linear | Self::LinearTwice | Self::Shared => 4,
+            Self::Hierarchical => 7,
         }
     }
 }
@@ -213,8 +213,8 @@ pub struct RadixScatter {
     shared: u32,
 }
 
-/// The most tuples of a buffer in shared memory.
-const MOST_BUFFER: u32 = 512;
+/// The most tuples of a buffer in shared memory: those of a thread block's step, or of a second-level buffer.
+const MOST_BUFFER: u32 = 4096;
 
 impl RadixScatter {
     /// Loads the kernel of an algorithm.
@@ -231,7 +231,8 @@ impl RadixScatter {
         };
         let pairs = match algorithm {
             _ if algorithm.is_linear() => [4, 2, 1].into_iter().find(|pairs| fits(*pairs)).unwrap_or(1),
-            _ => 2,
+            RadixAlgorithm::Standard => 2,
+            _ => 4,
         };
         Ok(Self {
             function: KernelFunction::load_with(device, Self::options(algorithm, pairs))?,
@@ -264,7 +265,10 @@ impl RadixScatter {
     pub fn buffer(&self, bits: RadixBits) -> u32 {
         let of_partition = self.shared >> bits.bits;
         let most = of_partition.saturating_sub(4 * self.algorithm.words()) / RADIX_TUPLE_BYTES as u32;
-        let most = most.clamp(1, MOST_BUFFER);
+        let most = match self.algorithm {
+            RadixAlgorithm::Hierarchical => most.clamp(1, SECOND_TUPLES as u32),
+            _ => most.clamp(1, MOST_BUFFER),
+        };
         match self.algorithm {
             RadixAlgorithm::Shared if most >= 16 => most / 8 * 8,
             _ => 1 << most.ilog2(),
@@ -275,10 +279,7 @@ impl RadixScatter {
     #[must_use]
     pub fn second_words(&self, bits: RadixBits, blocks: u32) -> usize {
         match self.algorithm {
-            RadixAlgorithm::Hierarchical => {
-                let of_block = bits.parts() + self.algorithm.threads() as usize / 32;
-                blocks as usize * of_block * SECOND_TUPLES * 2
-            }
+            RadixAlgorithm::Hierarchical => blocks as usize * bits.parts() * SECOND_TUPLES * 2,
             _ => 0,
         }
     }
