@@ -91,8 +91,8 @@ impl Device {
     /// in whole pages of 2 MiB. `None` if the device or its driver cannot map memory of the host.
     ///
     /// # Errors
-    /// [`crate::DeviceError::OutOfMemory`] beyond the budget; [`crate::DeviceError::HostMemory`] if the host has too little;
-    /// the device's.
+    /// [`crate::DeviceError::OutOfMemory`] beyond the budget; [`crate::DeviceError::HostMemory`] if the host
+    /// has too little; the device's.
     pub fn hybrid(&self, bytes: u64, device_bytes: u64, order: PageOrder) -> Result<Option<HybridMemory>> {
         let context = self.context();
         let bytes = bytes.max(1);
@@ -152,9 +152,9 @@ impl Device {
         Ok(can != 0)
     }
 
-    /// As [`Self::hybrid`], with the other pages in the memory of another device. Kernels of this device access
-    /// them over the link between the devices. On emulated devices the range is memory of this device. `None`
-    /// if this device cannot access the other one.
+    /// As [`Self::hybrid`], with the other pages in the memory of another device. Kernels of this device
+    /// access them over the link between the devices. On emulated devices the range is memory of this device.
+    /// `None` if this device cannot access the other one.
     ///
     /// # Errors
     /// [`crate::DeviceError::OutOfMemory`] beyond the budget of one of them; the device's.

@@ -225,8 +225,8 @@ settings! {
         /// Whether groups that a join looks up by key are computed only for the keys that a filtered table of
         /// the same join contains. Most groups of a correlated subquery match no row.
         "join.semijoin_reduction" => pub semijoin_reduction: Switch = Switch(true),
-        /// Algorithm of joins with a build side on the device: hash builds one table and probes it in the order
-        /// of the scan; radix does so after the rows were partitioned in device memory, into
+        /// Algorithm of joins with a build side on the device: hash builds one table and probes it in the
+        /// order of the scan; radix does so after the rows were partitioned in device memory, into
         /// galatea.join.partitions partitions; multipass builds a table for each partition of the build side
         /// and reads both sides once per partition; triton partitions both sides once and spills the
         /// partitions that exceed device memory; auto chooses by predicted times. A join that cannot use the

@@ -65,8 +65,8 @@ impl Executor<'_> {
             .boxed()
     }
 
-    /// The first attempt, partitioned if a build side is predicted to exceed device memory, if the last run of
-    /// the plan was partitioned, or by the setting.
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory, if the last run
+    /// of the plan was partitioned, or by the setting.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
         let last = || {
             let bytes = pipeline.out_of_core.bytes(|| self.memory_limit())?;

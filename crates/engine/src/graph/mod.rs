@@ -6,6 +6,7 @@
 //! pipeline       a pipeline: its source, its build sides and its plan
 //! by_node        a cache of values of plan nodes
 //! key            fingerprints of queries, subtrees and build sides (plan_key)
+//! partition      partitions of state that is computed out of core, and the bounds of their keys (key_bounds)
 //! pruned_chunks  chunks left by zone maps         \
 //! shared_rows    rows of small build sides        / shared by executions of one cached plan
 //! input          plans of CPU operators that feed a pipeline
@@ -16,6 +17,7 @@ mod by_node;
 pub(crate) mod copy;
 mod input;
 pub(crate) mod key;
+mod key_bounds;
 mod out_of_core_memory;
 mod partition;
 mod pipeline;
@@ -27,8 +29,8 @@ mod shared_rows;
 pub(crate) use by_node::ByNode;
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
+pub use key_bounds::KeyBounds;
 pub use out_of_core_memory::OutOfCoreMemory;
-pub use partition::KeyBounds;
 pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, Slices, counting, in_slice};
 pub(crate) use pipeline::key_name;
 pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, ScannedTable};

@@ -1,11 +1,10 @@
 //! Partitions of rows by a key, for state that is computed out of core: the conditions that restrict the
 //! pipelines of a build side and of the rows that probe it.
 
-use super::{OutOfCoreMemory, PipelineGraph, PipelineRef};
+use super::{KeyBounds, OutOfCoreMemory, PipelineGraph, PipelineRef};
 use galatea_codegen::PipelinePlan;
 use galatea_expression::{BUCKETS, BuildPart, Expr, Interval};
-use galatea_store::{KeyZones, TableView};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 /// Bits of a key's hash below the number of its bucket.
 pub(crate) const HASH_SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
@@ -118,8 +117,8 @@ impl Partition {
         }
     }
 
-    /// The values of the key's column in the rows of the build side or of the probe side. Zone maps skip chunks
-    /// with them. `None` for hashes, and for keys that are no columns.
+    /// The values of the key's column in the rows of the build side or of the probe side. Zone maps skip
+    /// chunks with them. `None` for hashes, and for keys that are no columns.
     pub(crate) fn pruning(&self, key: &Expr, probes: bool) -> Option<KeyBounds> {
         let [least, greatest] = self.bounds()?;
         let outside = match self.buckets {
@@ -127,39 +126,11 @@ impl Partition {
             Buckets::Keys { least, .. } if probes && self.range.end == BUCKETS => Some(least),
             _ => None,
         };
-        Some(KeyBounds {
-            column: key.as_column()?,
-            keys: least.into()..=match outside {
-                Some(_) => i128::MAX,
-                None => greatest.into(),
-            },
-            outside,
-        })
-    }
-}
-
-/// Values of an integer column of a pipeline's source. Zone maps skip chunks without these values.
-#[derive(Debug, Clone)]
-pub struct KeyBounds {
-    /// The column, by its index in the source.
-    column: usize,
-    keys: RangeInclusive<i128>,
-    /// Values below this one, and NULL, are included as well.
-    outside: Option<i64>,
-}
-
-impl KeyBounds {
-    /// Whether a chunk of a view with these columns of the source may have such a value.
-    pub(crate) fn may_hold(&self, view: &TableView, columns: &[usize], chunk: usize) -> bool {
-        let at = columns.binary_search(&self.column).ok();
-        let Some(column) = at.and_then(|at| view.columns.get(at)) else {
-            return true;
+        let keys = least.into()..=match outside {
+            Some(_) => i128::MAX,
+            None => greatest.into(),
         };
-        let below = |least: i64| i128::MIN..=i128::from(least) - 1;
-        KeyZones::may_hold(column, chunk, &self.keys)
-            || self.outside.is_some_and(|least| {
-                column.chunks[chunk].zone.null_count > 0 || KeyZones::may_hold(column, chunk, &below(least))
-            })
+        Some(KeyBounds::new(key.as_column()?, keys, outside))
     }
 }
 

@@ -122,8 +122,9 @@ impl DeviceColumn {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
 
-    /// Copies rows of another column, of `width` bytes each, to the rows from `at` on, wherever the other column
-    /// is. Both positions are multiples of [`WORD_ROWS`]. Returns the bytes that were read from the host.
+    /// Copies rows of another column, of `width` bytes each, to the rows from `at` on, wherever the other
+    /// column is. Both positions are multiples of [`WORD_ROWS`]. Returns the bytes that were read from the
+    /// host.
     pub(crate) fn read_from(
         &mut self,
         stream: &Stream,

@@ -6,7 +6,7 @@ use galatea_memory::transfer::Result;
 
 use super::gpu::OnDevice;
 use super::het::Cooperation;
-use super::lab::{Lab, Scale};
+use super::lab::{Lab, PEER, Scale};
 use super::model::Predicted;
 use super::radix::RadixJoin;
 use super::row::Row;
@@ -25,11 +25,8 @@ pub const EXPERIMENTS: [&str; 8] = [
     "tuples",
 ];
 
-/// The experiment with tables in the memory of another device, which [`Scale::peer`] has to name.
-pub const PEER: &str = "peer";
-
-/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured. Returns notes on
-/// points that were not measured.
+/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured.
+/// Returns notes on points that were not measured.
 ///
 /// # Errors
 /// An error of the device.
@@ -145,9 +142,9 @@ const POINT_SECONDS: f64 = 2.0;
 /// Tables per budget of `hybrid`.
 const HYBRID: [f64; 4] = [1.1, 1.25, 1.5, 2.0];
 
-/// The fraction of the keys of `hybrid` that is in R, and the rows of S per key: half as many until the largest
-/// table, half of it in host memory, takes less than [`POINT_SECONDS`]. Tables keep their size, because the
-/// rate in host memory depends on it.
+/// The fraction of the keys of `hybrid` that is in R, and the rows of S per key: half as many until the
+/// largest table, half of it in host memory, takes less than [`POINT_SECONDS`]. Tables keep their size,
+/// because the rate in host memory depends on it.
 fn hybrid_fraction(scale: &Scale, budget: u64) -> f64 {
     let tuples = 2.0 * 2.0 * budget as f64 / 16.0;
     let seconds = scale.runs.max(1) as f64 * 0.5 * tuples / (HOST_RATE * 1e9);
@@ -198,8 +195,8 @@ fn hybrid(lab: &mut Lab<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Figures 3.16 and 3.18 with the memory of another device in place of the host's, and relations on the device,
-/// so that the link to the host does not limit the rate.
+/// Figures 3.16 and 3.18 with the memory of another device in place of the host's, and relations on the
+/// device, so that the link to the host does not limit the rate.
 fn peer(lab: &mut Lab<'_>) -> Result<()> {
     let budget = lab.scale.budget / lab.scale.shrink / 4;
     let shape = |share: f64| {

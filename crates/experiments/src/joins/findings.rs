@@ -14,7 +14,7 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
         ("probe_side", probe_side as fn(&Rows<'_>, &mut Vec<String>)),
         ("build_side", build_side),
         ("hybrid", hybrid),
-        (super::experiments::PEER, peer),
+        (super::lab::PEER, peer),
         ("ratio", ratio),
         ("skew", skew),
         ("match_rate", match_rate),

@@ -7,7 +7,6 @@ use galatea_kernels::{JoinHashing, JoinTable};
 use galatea_memory::transfer::{Access, Method, Result};
 
 use super::cpu;
-use super::experiments::PEER;
 use super::gpu::{GpuJoin, Run};
 use super::het::Morsels;
 use super::model::Predicted;
@@ -17,6 +16,9 @@ use super::table::{Placement, TableMemory};
 use super::workload::Workload;
 use crate::runs;
 use crate::transfer::{InPlace, cpu_reads};
+
+/// The experiment with tables in the memory of another device, which [`Scale::peer`] has to name.
+pub const PEER: &str = "peer";
 
 /// The figure of the thesis that an experiment reproduces.
 #[must_use]
@@ -39,8 +41,8 @@ pub struct Scale {
     /// Divisor of the thesis' numbers of rows and of `budget`, a power of two. Some experiments have more
     /// points than fit the time, and use a half to an eighth of the rows.
     pub shrink: u64,
-    /// Bytes of device memory that hash tables of `build_side`, `hybrid` and `tuples` may use; the thesis' device has
-    /// 15 GiB. It is divided like the rows.
+    /// Bytes of device memory that hash tables of `build_side`, `hybrid` and `tuples` may use; the thesis'
+    /// device has 15 GiB. It is divided like the rows.
     pub budget: u64,
     /// Number of runs.
     pub runs: usize,

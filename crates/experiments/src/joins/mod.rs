@@ -46,11 +46,11 @@ mod table;
 mod workload;
 
 pub use cpu::no_partitioning;
-pub use experiments::{EXPERIMENTS, PEER, run};
+pub use experiments::{EXPERIMENTS, run};
 pub use findings::findings;
 pub use gpu::{GpuJoin, OnDevice, Phases, Run};
 pub use het::{Cooperation, Morsels};
-pub use lab::{Scale, figure_of};
+pub use lab::{PEER, Scale, figure_of};
 pub use model::Predicted;
 pub use radix::{RadixJoin, radix_bits};
 pub use row::Row;

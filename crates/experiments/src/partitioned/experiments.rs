@@ -103,7 +103,8 @@ struct Figure<'a> {
     out: &'a mut dyn FnMut(Row),
 }
 
-/// Runs the experiments of a figure of [`FIGURES`], or an experiment of [`EXTRA`]. `out` is called with each row once it is measured.
+/// Runs the experiments of a figure of [`FIGURES`], or an experiment of [`EXTRA`]. `out` is called with each
+/// row once it is measured.
 ///
 /// # Errors
 /// An error of the device.

@@ -200,8 +200,8 @@ async fn forced_join_algorithms_match_the_cpu() {
     }
 }
 
-/// The rows of a partition are next to each other, wherever those of each batch end: whole words of NULL flags,
-/// words with gaps, single rows; rows of one key exceed a piece.
+/// The rows of a partition are next to each other, wherever those of each batch end: whole words of NULL
+/// flags, words with gaps, single rows; rows of one key exceed a piece.
 #[tokio::test]
 async fn triton_join_gathers_rows_of_any_number_of_batches() {
     for chunk_rows in ["31", "32", "33", "1000"] {
