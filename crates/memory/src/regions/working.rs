@@ -227,9 +227,10 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
-    /// Copies these values to `target`, from position `at` on, in the order of `stream`. Each page is read where
-    /// its newest content is, on the device or on the host, and stays there. Work that writes the region has
-    /// to be complete, and the content must not be discarded. Returns the bytes that were read from the host.
+    /// Copies these values to `target`, from position `at` on, in the order of `stream`. Each page is read
+    /// where its newest content is, on the device or on the host, and stays there. Work that writes the
+    /// region has to be complete, and the content must not be discarded. Returns the bytes that were read
+    /// from the host.
     ///
     /// # Errors
     /// [`RegionError::Spill`] if the file with the content cannot be read; the errors of the device.
