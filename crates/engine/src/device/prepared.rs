@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 const KEPT: usize = 4096;
 
 /// Maximum number of cached pipelines over the same columns. A search compares all of them. The partitions of
-/// an out-of-core join differ in literals, and would otherwise replace the pipelines of other queries.
+/// an out-of-core join differ in literals, and would otherwise replace the pipelines of other queries. It
+/// does not apply to pipelines without columns, which read rows of other pipelines: these belong to all
+/// queries, and are the same in each partition.
 const KEPT_OVER_COLUMNS: usize = 256;
 
 /// Maximum bytes of build sides that all cached pipelines hold together.
@@ -233,9 +235,10 @@ impl Pipelines {
     fn insert(&mut self, pipeline: Arc<Prepared>) -> Option<Arc<Prepared>> {
         self.clock += 1;
         pipeline.last_use.store(self.clock, Ordering::Relaxed);
+        let has_columns = !pipeline.columns.is_empty();
         let over_columns = self.by_columns.entry(pipeline.address()).or_default();
         over_columns.push(pipeline);
-        if over_columns.len() <= KEPT_OVER_COLUMNS {
+        if !has_columns || over_columns.len() <= KEPT_OVER_COLUMNS {
             return None;
         }
         let uses = over_columns.iter().enumerate();
