@@ -109,15 +109,10 @@ impl Device {
                 peer: None,
             }));
         }
-        if !context.info.virtual_memory {
-            return Ok(None);
-        }
-        let Some(table) = Mapping::get(context.backend) else {
+        let Some(table) = mapping(context)? else {
             return Ok(None);
         };
-        context.bind()?;
-        let pages = bytes.div_ceil(PAGE);
-        let on_device = (device_bytes / PAGE).min(pages);
+        let (pages, on_device) = pages_of(bytes, device_bytes);
         let Some(host) = host_location(context, table)? else {
             return match on_device == pages {
                 true => self.map(table, None, pages, on_device, order, bytes).map(Some),
@@ -178,15 +173,13 @@ impl Device {
                 memory
             }));
         }
-        if !context.info.virtual_memory || !peer.context().info.virtual_memory {
+        if !peer.context().info.virtual_memory {
             return Ok(None);
         }
-        let Some(table) = Mapping::get(context.backend) else {
+        let Some(table) = mapping(context)? else {
             return Ok(None);
         };
-        context.bind()?;
-        let pages = bytes.div_ceil(PAGE);
-        let on_device = (device_bytes / PAGE).min(pages);
+        let (pages, on_device) = pages_of(bytes, device_bytes);
         let on_peer = OnPeer::new(peer, (pages - on_device) * PAGE)?;
         let other = device_location(peer.context());
         let mut memory = self.map(table, Some(other), pages, on_device, order, bytes)?;
@@ -367,6 +360,21 @@ impl std::fmt::Debug for HybridMemory {
             self.address()
         )
     }
+}
+
+/// The functions that map memory, with the context bound; `None` if the device or its driver has none.
+fn mapping(context: &Context) -> Result<Option<&'static Mapping>> {
+    let table = Mapping::get(context.backend).filter(|_| context.info.virtual_memory);
+    if table.is_some() {
+        context.bind()?;
+    }
+    Ok(table)
+}
+
+/// The number of pages for `bytes` bytes, and of those on the device.
+fn pages_of(bytes: u64, device_bytes: u64) -> (u64, u64) {
+    let pages = bytes.div_ceil(PAGE);
+    (pages, (device_bytes / PAGE).min(pages))
 }
 
 fn size(bytes: u64) -> usize {

@@ -34,7 +34,7 @@ const MAX_PARTITIONS: u32 = 256;
 /// Maximum number of keys in a partition: indices of arrays have 32 bits.
 const MAX_KEYS: u64 = 1 << 30;
 
-/// Factor of the memory of a partition, for arrays by key: their size is known exactly.
+/// Factor of the memory of a partition for arrays by key, because their size is exact.
 const KEYS_MEMORY: u64 = 2;
 
 /// The keys of a build side.
@@ -391,7 +391,7 @@ impl Executor<'_> {
             hashes => hashes?,
         };
         let fits = hashes.number() == 1;
-        let partitions_once = || !is_ordered && self.prefers_triton(pipeline, &hashes, bytes);
+        let partitions_once = || !is_ordered && self.triton_plan(pipeline, &hashes, bytes).is_some();
         Ok(match is_triton || fits || partitions_once() {
             true => hashes,
             false => keys,

@@ -38,10 +38,11 @@ use galatea_codegen::build_plan::PartitionPlan;
 use galatea_expression::LookupSide;
 use galatea_store::TableView;
 use parking_lot::Mutex;
-use std::iter::zip;
+use std::iter::{Peekable, zip};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use std::vec::IntoIter;
 
 /// Divisor of the memory of a partition: the rows that are read at once may use the quotient. The rows after
 /// them, which are copied in the meantime, use the same amount.
@@ -176,9 +177,9 @@ impl Gathered {
 /// while the current one is used.
 struct Pieces {
     runtime: Arc<DeviceRuntime>,
-    streams: Option<Arc<QueryStreams>>,
-    /// The side of each piece (0: build side, 1: probe side) and its ranges, from the last one on.
-    left: Vec<(usize, Piece)>,
+    streams: Arc<QueryStreams>,
+    /// The side of each piece (0: build side, 1: probe side) and its ranges.
+    left: Peekable<IntoIter<(usize, Piece)>>,
     sides: [(Arc<Vec<BuiltTable>>, PartitionPlan); 2],
     next: Option<tokio::task::JoinHandle<Result<Gathered, RunError>>>,
     link_bytes: u64,
@@ -188,18 +189,13 @@ impl Pieces {
     /// Queues the copies of a piece on another thread.
     fn begin(&self, side: usize, piece: Piece) -> tokio::task::JoinHandle<Result<Gathered, RunError>> {
         let (batches, plan) = self.sides[side].clone();
-        let (runtime, streams) = (Arc::clone(&self.runtime), self.streams.clone());
-        tokio::task::spawn_blocking(move || {
-            let Some(streams) = streams else {
-                unreachable!("streams are returned after the last piece");
-            };
-            Gathered::new(&runtime, &streams, &plan, &batches, &piece)
-        })
+        let (runtime, streams) = (Arc::clone(&self.runtime), Arc::clone(&self.streams));
+        tokio::task::spawn_blocking(move || Gathered::new(&runtime, &streams, &plan, &batches, &piece))
     }
 
     /// The next piece, and the begin of the one after it.
     async fn next(&mut self) -> Result<Gathered, Failure> {
-        let Some((side, piece)) = self.left.pop() else {
+        let Some((side, piece)) = self.left.next() else {
             unreachable!("a piece for each run");
         };
         let begun = match self.next.take() {
@@ -213,16 +209,14 @@ impl Pieces {
             outcome => outcome,
         }?;
         self.link_bytes += gathered.link_bytes;
-        self.next = self
-            .left
-            .last()
-            .map(|(side, piece)| self.begin(*side, piece.clone()));
+        let following = self.left.peek().cloned();
+        self.next = following.map(|(side, piece)| self.begin(side, piece));
         Ok(gathered)
     }
 
     /// Returns the streams after the last piece.
-    fn finish(mut self) -> u64 {
-        if let Some(streams) = self.streams.take().and_then(Arc::into_inner) {
+    fn finish(self) -> u64 {
+        if let Some(streams) = Arc::into_inner(self.streams) {
             self.runtime.give_streams(streams);
         }
         self.link_bytes
@@ -240,24 +234,10 @@ impl Executor<'_> {
         cut: &Cut,
         parts: Parts,
     ) -> Result<Option<(Output, RunReport)>, Failure> {
-        let Partitions::Hashes(hashes) = &cut.partitions else {
-            return Ok(None);
-        };
-        let Some(number) = hashes
-            .equal
-            .filter(|_| self.config.join_algorithm != JoinAlgorithm::Multipass)
-        else {
-            return Ok(None);
-        };
-        let Some(plan) = cut.state.triton(pipeline, number, hashes.most) else {
-            return Ok(None);
-        };
         let memory = parts.memory.bytes;
-        if self.config.join_algorithm != JoinAlgorithm::Triton
-            && !self.triton_is_faster(pipeline, hashes, number, &plan, memory)
-        {
+        let Some((hashes, plan)) = self.triton_plan(pipeline, cut, memory) else {
             return Ok(None);
-        }
+        };
         let started = Instant::now();
         let before = self.spilled();
         let sides = match self.partition(pipeline, cut, &plan, memory).await {
@@ -267,7 +247,10 @@ impl Executor<'_> {
             Err(failure) if failure.wants_memory() => return Ok(None),
             Err(failure) => return Err(failure),
         };
-        let batches = sides.each_ref().map(|side| side.batches.len());
+        let (number, batches) = (
+            sides[0].plan.parts,
+            sides.each_ref().map(|side| side.batches.len()),
+        );
         let (output, mut report) = self
             .join_partitions(pipeline, keep, (cut, &plan), sides, parts)
             .await?;
@@ -284,15 +267,25 @@ impl Executor<'_> {
         Ok(Some((output, report)))
     }
 
-    /// Whether a join can be a Triton join, and is predicted to be faster as one, with `memory` bytes for a
-    /// partition.
-    pub(super) fn prefers_triton(&self, pipeline: PipelineRef<'_>, cut: &Cut, memory: u64) -> bool {
+    /// The plan of a join as a Triton join with `memory` bytes for a partition, and its partitions. `None` if
+    /// the join cannot be one, or by the setting, or if it is predicted to be slower.
+    pub(super) fn triton_plan<'c>(
+        &self,
+        pipeline: PipelineRef<'_>,
+        cut: &'c Cut,
+        memory: u64,
+    ) -> Option<(&'c HashPartitions, TritonPlan)> {
         let Partitions::Hashes(hashes) = &cut.partitions else {
-            return false;
+            return None;
         };
-        let plan = |number| Some((number, cut.state.triton(pipeline, number, hashes.most)?));
-        let plan = hashes.equal.and_then(plan);
-        plan.is_some_and(|(number, plan)| self.triton_is_faster(pipeline, hashes, number, &plan, memory))
+        let number = hashes.equal?;
+        let is_chosen = |plan: &TritonPlan| match self.config.join_algorithm {
+            JoinAlgorithm::Multipass => false,
+            JoinAlgorithm::Triton => true,
+            _ => self.triton_is_faster(pipeline, hashes, number, plan, memory),
+        };
+        let plan = cut.state.triton(pipeline, number, hashes.most);
+        plan.filter(is_chosen).map(|plan| (hashes, plan))
     }
 
     /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
@@ -419,19 +412,21 @@ impl Executor<'_> {
         let pieces: Vec<[Vec<Piece>; 2]> = (0..number)
             .map(|partition| partitioned.each_ref().map(|side| side.pieces(partition, bytes)))
             .collect();
-        let mut left: Vec<(usize, Piece)> = Vec::new();
-        for partition in pieces.iter().rev() {
-            for (side, pieces) in partition.iter().enumerate().rev() {
-                left.extend(pieces.iter().rev().map(|piece| (side, piece.clone())));
-            }
-        }
+        let numbers: Vec<[usize; 2]> = pieces
+            .iter()
+            .map(|sides| sides.each_ref().map(Vec::len))
+            .collect();
+        let with_side =
+            |(side, pieces): (usize, Vec<Piece>)| pieces.into_iter().map(move |piece| (side, piece));
+        let sides = pieces.into_iter().flat_map(|sides| sides.into_iter().enumerate());
+        let left: Vec<(usize, Piece)> = sides.flat_map(with_side).collect();
         let runtime = self.session.engine().device(self.config);
         let runtime = runtime.map_err(RunError::Unsupported)?;
         let priority = self.config.priority.of_stream(false);
         let streams = runtime.take_streams(priority).map_err(RunError::from)?;
         let mut queue = Pieces {
-            streams: Some(Arc::new(streams)),
-            left,
+            streams: Arc::new(streams),
+            left: left.into_iter().peekable(),
             sides: partitioned
                 .each_ref()
                 .map(|side| (Arc::clone(&side.batches), side.plan.clone())),
@@ -443,14 +438,14 @@ impl Executor<'_> {
         let mut sides = std::mem::take(&mut probe.sides);
         let mut runs = PartRuns::new(parts.begun_again);
         let mut built_in: Option<RunReport> = None;
-        for (partition, [own_pieces, probe_pieces]) in pieces.iter().enumerate() {
+        for (partition, [own_pieces, probe_pieces]) in numbers.into_iter().enumerate() {
             // The memory of the previous build side is freed before the next one is built.
             sides[cut.side()] = not_built();
             let mut building = PartRuns::new(parts.begun_again);
-            for piece in 1..=own_pieces.len() {
+            for piece in 1..=own_pieces {
                 let gathered = queue.next().await?;
                 let work = (build, plan.build.second.clone(), None, true);
-                let last = piece == own_pieces.len();
+                let last = piece == own_pieces;
                 self.run_piece(&mut building, work, (gathered, own.rows), &mut Vec::new(), last)
                     .await
                     .map_err(|failure| of_side(&pipeline.build_sides[cut.side()], failure))?;
@@ -463,11 +458,11 @@ impl Executor<'_> {
                 None => built_in = Some(report),
             }
             sides[cut.side()] = built(*table);
-            for piece in 1..=probe_pieces.len() {
+            for piece in 1..=probe_pieces {
                 let gathered = queue.next().await?;
                 let fetch = runs.left(pipeline.fetch);
                 let work = (pipeline, plan.probe.second.clone(), fetch, keep);
-                let last = partition + 1 == number && piece == probe_pieces.len();
+                let last = partition + 1 == number && piece == probe_pieces;
                 self.run_piece(&mut runs, work, (gathered, probe.rows), &mut sides, last)
                     .await?;
             }

@@ -26,7 +26,7 @@
 //!   partition has a slice for each block. Neither needs global atomics.
 //! - A table of page addresses replaces the mapping of alternating pages into one range.
 //! - Threads of a block write full buffers of `Shared` and `Hierarchical` together, between barriers. In the
-//!   thesis a warp writes a buffer under a lock, for which other warps wait; that is not kept.
+//!   thesis a warp writes a buffer under a lock, and other warps wait for the lock.
 //! - A few multiprocessors copy partitions of the second half from both memories, instead of a second pass
 //!   that reads over the link with half of the multiprocessors.
 //!

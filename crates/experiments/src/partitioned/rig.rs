@@ -49,8 +49,8 @@ impl std::ops::Add for Bytes {
 }
 
 impl Bytes {
-    /// The seconds that the link needs for these bytes, if both directions work at the same time as far as
-    /// possible. Together they may have a lower rate than the sum of each alone.
+    /// The seconds that the link needs for these bytes, if both directions work at the same time until one of
+    /// them has ended. Together they may have a lower rate than the sum of each alone.
     #[must_use]
     pub fn link_seconds(&self, limits: &Limits) -> f64 {
         let to_device = self.to_device as f64 / limits.to_device;

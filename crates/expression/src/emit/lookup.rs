@@ -288,22 +288,21 @@ impl<'a> Emitter<'a> {
             (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(build_side),
             (None, Keys::Rows) => match found.form {
                 Form::Stored(part) => self.part_place(part),
-                // As below. The rows of a partition are in several chunks.
-                Form::Partitions => Place {
-                    inside: "true".to_owned(),
-                    index: self.define_as(
-                        "u32",
-                        "(live >> i & 1u) != 0 ? (u32)cursor.first_row() + row + (u32)i * blockDim.x : 0u",
-                    ),
-                    null: None,
-                },
                 // The rows of a step are distributed one by one, see `generate`. No row beyond the last is
                 // read.
-                _ => Place {
-                    inside: "true".to_owned(),
-                    index: self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i * blockDim.x : 0u"),
-                    null: None,
-                },
+                ref form => {
+                    // Other rows are in one chunk.
+                    let first = match form {
+                        Form::Partitions => "(u32)cursor.first_row() + ",
+                        _ => "",
+                    };
+                    let index = format!("(live >> i & 1u) != 0 ? {first}row + (u32)i * blockDim.x : 0u");
+                    Place {
+                        inside: "true".to_owned(),
+                        index: self.define_as("u32", &index),
+                        null: None,
+                    }
+                }
             },
             (None, _) => {
                 let value = self.string_operand(key)?;

@@ -6,7 +6,7 @@ use super::info::{RegionInfo, RegionKind};
 use super::replacement::Candidate;
 use super::spill::{Spill, SpillFile};
 use bytemuck::Pod;
-use galatea_device::{DeviceBuffer, DeviceError, Download, HostMemory, HostView, Stream};
+use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, Download, HostMemory, HostView, Stream};
 use parking_lot::Mutex;
 use std::io;
 use std::ops::Range;
@@ -130,31 +130,12 @@ impl<T: Pod> Shared<T> {
         file: &mut Option<Box<dyn SpillFile>>,
         spill: &Spill,
     ) -> Result<HostSide, RegionError> {
-        let bytes = self.bytes_of(page) as usize;
+        let side = side.arrived()?;
         let target = buffer.slice_mut(self.range(page))?;
-        let side = match side {
-            HostSide::Copying(copy) => HostSide::Memory(copy.wait()?),
-            side => side,
-        };
-        match &side {
-            HostSide::Memory(memory) => {
-                let view = HostView::new(Arc::clone(memory), 0, bytes)?;
-                self.home.copy_to_device(target, &view)?;
-            }
-            HostSide::Copying(_) => unreachable!("waited for just now"),
-            HostSide::File(offset) => {
-                let staging = self.read_file(file, *offset, bytes, spill)?;
-                let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
-                self.home.copy_to_device(target, &view)?;
-                spill.put_staging(staging);
-            }
-        }
-        spill.count_back(bytes as u64);
+        self.read_side(&self.home, &side, 0, target, (file, spill))?;
         Ok(side)
     }
-}
 
-impl<T: Pod> Shared<T> {
     /// Copies values to `target`, from a position on, from the location of the newest content of each page.
     /// Returns the bytes that were read from the host.
     pub(super) fn read_into(
@@ -179,36 +160,45 @@ impl<T: Pod> Shared<T> {
             let end = values.end.min(self.range(page).end);
             let into = at + (first - values.start);
             let target = target.slice_mut(into..into + (end - first))?;
-            if let PageState::Host(HostSide::Copying(_)) = &pages[page]
-                && let PageState::Host(HostSide::Copying(copy)) =
-                    std::mem::replace(&mut pages[page], PageState::Nothing)
-            {
-                pages[page] = PageState::Host(HostSide::Memory(copy.wait()?));
-            }
-            let PageState::Host(side) = &pages[page] else {
+            let PageState::Host(side) = std::mem::replace(&mut pages[page], PageState::Nothing) else {
                 unreachable!("a parked region without device memory has its content on the host");
             };
-            // Bytes within the page.
-            let skipped = (first - page * self.page_len) * size_of::<T>();
-            let bytes = (end - first) * size_of::<T>();
-            match side {
-                HostSide::Memory(memory) => {
-                    let view = HostView::new(Arc::clone(memory), skipped, bytes)?;
-                    stream.copy_to_device(target, &view)?;
-                }
-                HostSide::Copying(_) => unreachable!("waited for just now"),
-                HostSide::File(offset) => {
-                    let offset = *offset + skipped as u64;
-                    let staging = self.read_file(file, offset, bytes, spill)?;
-                    let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
-                    stream.copy_to_device(target, &view)?;
-                    spill.put_staging(staging);
-                }
-            }
-            spill.count_back(bytes as u64);
+            let side = side.arrived()?;
+            let skipped = first - page * self.page_len;
+            let read = self.read_side(stream, &side, skipped, target, (file, spill));
+            pages[page] = PageState::Host(side);
+            read?;
             first = end;
         }
         Ok((values.len() * size_of::<T>()) as u64)
+    }
+
+    /// Copies values of a page to the device, in the order of `stream`: those after `skipped` others, from
+    /// its host side, which has arrived.
+    fn read_side(
+        &self,
+        stream: &Stream,
+        side: &HostSide,
+        skipped: usize,
+        target: DeviceSliceMut<'_, T>,
+        (file, spill): (&mut Option<Box<dyn SpillFile>>, &Spill),
+    ) -> Result<(), RegionError> {
+        let (skipped, bytes) = (skipped * size_of::<T>(), target.bytes() as usize);
+        match side {
+            HostSide::Memory(memory) => {
+                let view = HostView::new(Arc::clone(memory), skipped, bytes)?;
+                stream.copy_to_device(target, &view)?;
+            }
+            HostSide::Copying(_) => unreachable!("the page has arrived"),
+            HostSide::File(offset) => {
+                let staging = self.read_file(file, *offset + skipped as u64, bytes, spill)?;
+                let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
+                stream.copy_to_device(target, &view)?;
+                spill.put_staging(staging);
+            }
+        }
+        spill.count_back(bytes as u64);
+        Ok(())
     }
 
     /// Reads bytes of the region's file to a staging page.
@@ -345,6 +335,14 @@ impl PageState {
 }
 
 impl HostSide {
+    /// The same after its copy has completed.
+    fn arrived(self) -> Result<Self, DeviceError> {
+        Ok(match self {
+            Self::Copying(copy) => Self::Memory(copy.wait()?),
+            side => side,
+        })
+    }
+
     pub(super) fn give_up(self, spill: &Spill) {
         match self {
             Self::Copying(copy) => spill.retire(copy),
