@@ -12,7 +12,7 @@ use crate::pattern::{AccessPattern, for_each_access};
 /// ```
 /// use galatea_layout::{Analyser, Tiles};
 ///
-/// 32 lanes read column 0 of a matrix with 32 columns: all words are in one bank.
+/// // 32 lanes read column 0 of a matrix with 32 columns: all words are in one bank.
 /// let words: Vec<u32> = (0..32).map(|row| row * 32).collect();
 /// let conflicts = Analyser::default().words(&words, &Tiles::paper());
 /// assert_eq!(conflicts.mean_read_rounds(), 32.0);
