@@ -7,6 +7,9 @@
 //! Ranges are disjoint and ordered, so nothing is merged, and rows are returned as soon as the first range is
 //! sorted. Each range scans the pipeline's input again and keeps the rows in the range: input on the device
 //! is read at the bandwidth of its memory, and rows outside the range are not written.
+//!
+//! Rows with one sort key may be more than fit. If the key has the whole order, these rows may be returned in
+//! any order, so they are divided by the chunks of the input.
 
 use super::attempt::{Shrinking, repeat};
 use super::key_ranges::KeyRange;
@@ -20,6 +23,7 @@ use galatea_codegen::output;
 use galatea_codegen::strategy::Strategy;
 use galatea_codegen::{RowOrder, SinkPlan};
 use galatea_expression::Expr;
+use std::ops::Range;
 use std::sync::Arc;
 
 policy! {
@@ -41,11 +45,18 @@ const POLICY: RangePolicy = RangePolicy::DEFAULT;
 /// Ranges of the sort key. The rows of each range fit device memory.
 struct Ranges {
     key: Expr,
-    ranges: Vec<KeyRange>,
+    ranges: Vec<SortRange>,
     /// The passes that counted their rows.
     passes: Vec<RunReport>,
     /// The memory that the rows of a range may use.
     memory: Shrinking,
+}
+
+/// Rows that are sorted at once.
+struct SortRange {
+    keys: KeyRange,
+    /// The chunks that are scanned, by their number among those of the run.
+    chunks: Range<usize>,
 }
 
 /// Number of rows in the computation of the bytes per row.
@@ -69,8 +80,8 @@ impl Run<'_> {
         )
     }
 
-    /// The ranges of the next attempt, smaller than those before. Fails if one sort key has more rows than
-    /// fit, and once rows were read.
+    /// The ranges of the next attempt, smaller than those before. Fails if rows with equal leading digits of
+    /// the order are more than fit, and once rows were read.
     fn ranges_after(
         &self,
         words: &[Expr],
@@ -114,19 +125,28 @@ impl Run<'_> {
         })
     }
 
-    /// Adjacent ranges that cover all sort keys, with at most `most` rows each; `None` if one key has more.
+    /// Adjacent ranges that cover all sort keys, with at most `most` rows each; `None` if one key has more
+    /// rows and is not the whole order.
     fn ranges(
         &self,
         key: &Expr,
         most: u64,
         passes: &mut Vec<RunReport>,
-    ) -> Result<Option<Vec<KeyRange>>, RunError> {
-        let mut ranges: Vec<KeyRange> = Vec::new();
+    ) -> Result<Option<Vec<SortRange>>, RunError> {
+        let mut ranges: Vec<SortRange> = Vec::new();
         // The remaining ranges, in descending order.
         let mut left: Vec<KeyRange> = self.extent(key, passes)?.into_iter().collect();
         while let Some(part) = left.pop() {
+            if part.rows > most && part.least == part.greatest {
+                let slices = self.chunks_of_at_most(most);
+                let (Some(slices), false) = (slices, self.cuts_order(key)?) else {
+                    return Ok(None);
+                };
+                ranges.extend(slices.into_iter().map(|chunks| SortRange { keys: part, chunks }));
+                continue;
+            }
             if part.rows > most {
-                if part.least == part.greatest || passes.len() >= POLICY.passes {
+                if passes.len() >= POLICY.passes {
                     return Ok(None);
                 }
                 let mut counts = self.counts(key, part, passes)?;
@@ -135,14 +155,43 @@ impl Run<'_> {
                 continue;
             }
             match ranges.last_mut() {
-                Some(last) if last.rows + part.rows <= most => {
-                    last.greatest = part.greatest;
-                    last.rows += part.rows;
+                Some(last) if last.keys.rows + part.rows <= most => {
+                    last.keys.greatest = part.greatest;
+                    last.keys.rows += part.rows;
                 }
-                _ => ranges.push(part),
+                _ => ranges.push(SortRange {
+                    keys: part,
+                    chunks: 0..self.chunks.len(),
+                }),
             }
         }
         Ok(Some(ranges))
+    }
+
+    /// Ranges of consecutive chunks with at most `most` rows each; `None` if a chunk has more.
+    fn chunks_of_at_most(&self, most: u64) -> Option<Vec<Range<usize>>> {
+        let mut slices = Vec::new();
+        let (mut first, mut held) = (0, 0);
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let rows = u64::from(self.view.chunk_rows[*chunk]);
+            if rows > most {
+                return None;
+            }
+            if held + rows > most {
+                slices.push(first..number);
+                (first, held) = (number, 0);
+            }
+            held += rows;
+        }
+        slices.push(first..self.chunks.len());
+        Some(slices)
+    }
+
+    /// Whether rows with equal sort keys may differ in their order.
+    fn cuts_order(&self, key: &Expr) -> Result<bool, RunError> {
+        let plan = self.counting_plan(key, KeyRange::ALL);
+        let prepared = self.over(&plan, &self.view_of(&plan)?).prepare()?;
+        Ok(prepared.pipeline.bound.parameters.cuts_order)
     }
 
     /// Sorts and returns the rows of one range after another.
@@ -155,9 +204,12 @@ impl Run<'_> {
         }: &Ranges,
     ) -> Result<(Output, RunReport), RunError> {
         // Without rows there is no range: one run over an empty range creates the report.
-        let none = [KeyRange {
-            rows: 0,
-            ..KeyRange::ALL
+        let none = [SortRange {
+            keys: KeyRange {
+                rows: 0,
+                ..KeyRange::ALL
+            },
+            chunks: 0..self.chunks.len(),
         }];
         let ranges = if ranges.is_empty() { &none } else { &ranges[..] };
         let mut done: Option<(Output, RunReport)> = None;
@@ -171,11 +223,12 @@ impl Run<'_> {
                 outputs: outputs.to_vec(),
                 order: Some(RowOrder::All(words.to_vec())),
             };
-            let within = key.within(range.least, range.greatest);
+            let within = key.within(range.keys.least, range.keys.greatest);
             let plan = self.plan_of(sink, Arc::clone(&self.plan.output), [within]);
             let view = self.view_of(&plan)?;
             let run = Run {
                 fetch,
+                chunks: &self.chunks[range.chunks.clone()],
                 ..self.over(&plan, &view)
             };
             let (output, mut report) = run.admitted()?;

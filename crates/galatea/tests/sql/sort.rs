@@ -149,19 +149,33 @@ async fn out_of_core_sort_by_key_ranges() {
     }
 }
 
-/// The rows of one key do not fit, so they cannot be divided, and the CPU runs the query.
+/// The rows of one key do not fit. If the key is the whole order, they are returned in any order, some chunks
+/// after others; otherwise the CPU sorts.
 #[tokio::test]
-async fn oversized_sort_key_falls_back_to_the_cpu() {
+async fn rows_of_an_oversized_sort_key_are_divided() {
     let settings = [
         ("galatea.memory.gpu_limit", "1 MiB"),
         ("galatea.tuning.chunk_rows", "500"),
     ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(30_000, 5, Shape::Ordinary)]);
-    let sql = "SELECT flag, i8 > 0 AS positive, i64, d38, f64, ts, v, u64, d18 FROM t ORDER BY flag, i8 > 0";
-    check(&pair, sql, keys_in_order, "few keys").await;
-    let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-    assert!(plan.contains("fell back"), "{plan}");
+    let columns = "flag, i8 > 0 AS positive, i64, d38, f64, ts, v, u64, d18";
+    for (order, divided) in [
+        ("flag, i8 > 0", true),
+        ("flag DESC, i8 > 0 NULLS FIRST", true),
+        // Rows with equal leading digits, and digits beyond those that divide rows.
+        ("flag, d38 - d38, v", false),
+    ] {
+        for rows in ["", " LIMIT 200000"] {
+            let sql = format!("SELECT {columns} FROM t WHERE flag IS NOT NULL ORDER BY {order}{rows}");
+            if divided && rows.is_empty() {
+                check(&pair, &sql, keys_in_order, "few keys").await;
+            }
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+            let fell_back = plan.contains("fell back") || plan.contains("the order alone");
+            assert_eq!(fell_back, !divided, "{sql}\n{plan}");
+        }
+    }
 }
 
 /// The CPU sorts the rows of a filter by keys that the query does not return. The limits are such that the
@@ -170,11 +184,19 @@ async fn oversized_sort_key_falls_back_to_the_cpu() {
 async fn cpu_sort_of_device_rows_uses_unreturned_keys() {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..30_000).map(|row| row % 2)));
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..30_000));
+    // Nearly all rows agree in the first digits, so the device does not divide them.
+    let wide = (0..30_000).map(|row| match row {
+        10 => i64::MIN,
+        11 => i64::MAX,
+        _ => 0,
+    });
+    let wide: ArrayRef = Arc::new(Int64Array::from_iter_values(wide));
     let payload = ('a'..='h').map(|name| (name.to_string(), Arc::clone(&ids)));
-    let columns = [("k".to_owned(), keys), ("id".to_owned(), Arc::clone(&ids))];
+    let columns = [("k", keys), ("id", Arc::clone(&ids)), ("wide", wide)];
+    let columns = columns.map(|(name, array)| (name.to_owned(), array));
     let columns: Vec<(String, ArrayRef)> = columns.into_iter().chain(payload.clone()).collect();
     let table = RecordBatch::try_from_iter(columns).expect("columns of one length");
-    let sql = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
+    let sql = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC, wide";
     let mut sorted_by_cpu = 0;
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("t.parquet").display().to_string();
