@@ -12,21 +12,16 @@ use super::executor::{Executor, MAX_PAIRS};
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
-use crate::graph::{
-    Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, Slices, counting,
-};
+use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, Slices};
 use crate::joins::out_of_core::{PartitionedState, key_bytes, row_bytes, spreads};
-use crate::results::queue::ResultQueue;
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::AsArray;
 use arrow::compute::sum;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use galatea_codegen::{AlignedSide, SinkPlan};
-use galatea_expression::{BUCKETS, Expr};
+use galatea_expression::BUCKETS;
 use galatea_store::KeyZones;
-use parking_lot::Mutex;
 use std::iter::zip;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Maximum number of partitions that a kernel writes (`partition.cuh`).
 const MAX_PARTITIONS: u32 = 256;
@@ -331,7 +326,9 @@ impl Executor<'_> {
             unreachable!("groups that are computed in partitions have keys");
         };
         let counting = counting_groups(grouped, &key);
-        let batches = self.counted(counting.pipeline(grouped.id())).await?;
+        let batches = self
+            .counted(counting.pipeline(grouped.id()), &grouped.counts)
+            .await?;
         let (mut rows, mut least) = (0, Vec::new());
         for batch in &batches {
             let buckets = batch.column(0).as_primitive::<Int32Type>().values();
@@ -513,7 +510,7 @@ impl Executor<'_> {
         }
         let spreads = spreads(&build.plan.sink);
         let build_rows = self
-            .rows_by_hash(build, &build.plan.filters, (own, spreads))
+            .rows_by_hash(build, &build.plan.filters, (own, spreads), &pipeline.counts)
             .await?;
         let probe_rows = match join.probe(pipeline) {
             None => Vec::new(),
@@ -523,7 +520,8 @@ impl Executor<'_> {
                 // The build side does not exist yet, either.
                 let nothing = PartitionedState::Lookup(side).without(probe);
                 let probe = nothing.pipeline(probe.id());
-                self.rows_by_hash(probe, filters, (met, spreads)).await?
+                self.rows_by_hash(probe, filters, (met, spreads), &pipeline.counts)
+                    .await?
             }
         };
         let most = bytes / row_bytes(&build.plan.sink);
@@ -594,39 +592,5 @@ impl Executor<'_> {
             query: Box::default(),
             lower: None,
         })
-    }
-
-    /// Counts the rows of a pipeline that pass these filters by the hash bucket of their keys.
-    async fn rows_by_hash(
-        &self,
-        pipeline: PipelineRef<'_>,
-        filters: &[Expr],
-        (key, spreads): (&Expr, bool),
-    ) -> Result<Vec<u64>, Failure> {
-        let counting = counting(pipeline, filters, key, spreads);
-        let batches = self.counted(counting.pipeline(pipeline.id())).await?;
-        let mut rows = vec![0; BUCKETS as usize];
-        for batch in batches {
-            let parts = batch.column(0).as_primitive::<Int32Type>().values();
-            let counts = batch.column(1).as_primitive::<Int64Type>().values();
-            for (part, count) in parts.iter().zip(counts) {
-                rows[*part as usize] += *count as u64;
-            }
-        }
-        Ok(rows)
-    }
-
-    /// The rows that a counting pipeline returns.
-    async fn counted(&self, counting: PipelineRef<'_>) -> Result<Vec<RecordBatch>, Failure> {
-        let queue = Arc::new(ResultQueue::whole());
-        let executor = Executor {
-            result: &queue,
-            builds: Mutex::default(),
-            ready: Arc::clone(&self.ready),
-            cancelled: Arc::clone(&self.cancelled),
-            ..*self
-        };
-        executor.run(counting, false).await?;
-        Ok(std::iter::from_fn(|| queue.next()).collect())
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod attempt;
 mod build_sides;
 mod chunk_order;
 mod compile;
+mod counting;
 mod cut;
 pub(crate) mod error;
 pub(crate) mod executor;

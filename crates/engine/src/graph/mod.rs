@@ -8,7 +8,8 @@
 //! key            fingerprints of queries, subtrees and build sides (plan_key)
 //! partition      partitions of state that is computed out of core, and the bounds of their keys (key_bounds)
 //! pruned_chunks  chunks left by zone maps         \
-//! shared_rows    rows of small build sides        / shared by executions of one cached plan
+//! shared_rows    rows of small build sides         \ shared by executions of one cached plan
+//! kept_counts    row counts of partitions          / (and out_of_core_memory, the memory of partitions)
 //! input          plans of CPU operators that feed a pipeline
 //! copy           copies of plans, one for each execution
 //! ```
@@ -16,6 +17,7 @@
 mod by_node;
 pub(crate) mod copy;
 mod input;
+mod kept_counts;
 pub(crate) mod key;
 mod key_bounds;
 mod out_of_core_memory;
@@ -29,6 +31,8 @@ mod shared_rows;
 pub(crate) use by_node::ByNode;
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
+pub(crate) use kept_counts::CountInputs;
+pub use kept_counts::KeptCounts;
 pub use key_bounds::KeyBounds;
 pub use out_of_core_memory::OutOfCoreMemory;
 pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, Slices, counting, in_slice};

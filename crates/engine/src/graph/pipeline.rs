@@ -1,6 +1,8 @@
 //! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
-use super::{InputPlan, KeyBounds, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows};
+use super::{
+    InputPlan, KeptCounts, KeyBounds, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows,
+};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
@@ -83,6 +85,8 @@ pub struct Pipeline {
     pub key_bounds: Vec<KeyBounds>,
     /// The memory of its partitions, if its last run was partitioned.
     pub out_of_core: OutOfCoreMemory,
+    /// The numbers of rows in its partitions, counted by earlier executions.
+    pub counts: KeptCounts,
     /// Rows of the source, if known.
     pub rows: Option<u64>,
     /// Schema of the source, which the plan's columns index.

@@ -242,7 +242,7 @@ impl<'g> PipelineRef<'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BuildSide, OutOfCoreMemory, PipelineSource, PrunedChunks};
+    use super::super::{BuildSide, KeptCounts, OutOfCoreMemory, PipelineSource, PrunedChunks};
     use super::*;
     use arrow::datatypes::Schema;
     use datafusion::physical_expr::expressions::lit;
@@ -268,6 +268,7 @@ mod tests {
             pruned: PrunedChunks::default(),
             key_bounds: Vec::new(),
             out_of_core: OutOfCoreMemory::default(),
+            counts: KeptCounts::default(),
             rows: None,
             schema,
             fetch: None,

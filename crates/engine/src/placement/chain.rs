@@ -7,7 +7,7 @@ pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLeve
 
 use super::nodes::node;
 use crate::graph::{
-    BuildSide, ByNode, OutOfCoreMemory, Pipeline, PipelineGraph, PipelineSource, PrunedChunks,
+    BuildSide, ByNode, KeptCounts, OutOfCoreMemory, Pipeline, PipelineGraph, PipelineSource, PrunedChunks,
 };
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -373,6 +373,7 @@ impl Chain {
             pruned: PrunedChunks::default(),
             key_bounds: Vec::new(),
             out_of_core: OutOfCoreMemory::default(),
+            counts: KeptCounts::default(),
             rows: chain.rows,
             schema: chain.source_schema,
             fetch: None,

@@ -1,0 +1,97 @@
+//! Counts the rows of partitions before a pipeline runs out of core. Executions of one cached plan over the
+//! same tables count once.
+
+use super::error::Failure;
+use super::executor::Executor;
+use crate::graph::{CountInputs, KeptCounts, PipelineRef, PipelineSource, counting};
+use crate::joins::build_table::SideRows;
+use crate::results::queue::ResultQueue;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
+use galatea_expression::{BUCKETS, Expr};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+impl Executor<'_> {
+    /// Counts the rows of a pipeline that pass these filters by the hash bucket of their keys. `kept`
+    /// contains the counts of earlier executions.
+    pub(super) async fn rows_by_hash(
+        &self,
+        pipeline: PipelineRef<'_>,
+        filters: &[Expr],
+        (key, spreads): (&Expr, bool),
+        kept: &KeptCounts,
+    ) -> Result<Vec<u64>, Failure> {
+        let counting = counting(pipeline, filters, key, spreads);
+        let batches = self.counted(counting.pipeline(pipeline.id()), kept).await?;
+        let mut rows = vec![0; BUCKETS as usize];
+        for batch in batches {
+            let parts = batch.column(0).as_primitive::<Int32Type>().values();
+            let counts = batch.column(1).as_primitive::<Int64Type>().values();
+            for (part, count) in parts.iter().zip(counts) {
+                rows[*part as usize] += *count as u64;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The rows that a counting pipeline returns, or that it returned in an earlier execution over the same
+    /// inputs.
+    pub(super) async fn counted(
+        &self,
+        counting: PipelineRef<'_>,
+        kept: &KeptCounts,
+    ) -> Result<Vec<RecordBatch>, Failure> {
+        let inputs = self.count_inputs(counting).await?;
+        if let Some(counts) = inputs.as_ref().and_then(|inputs| kept.get(inputs)) {
+            return Ok(counts);
+        }
+        let queue = Arc::new(ResultQueue::whole());
+        let executor = Executor {
+            result: &queue,
+            builds: Mutex::default(),
+            ready: Arc::clone(&self.ready),
+            cancelled: Arc::clone(&self.cancelled),
+            ..*self
+        };
+        executor.run(counting, false).await?;
+        let counts: Vec<RecordBatch> = std::iter::from_fn(|| queue.next()).collect();
+        if let Some(inputs) = inputs {
+            kept.keep(inputs, &counts);
+        }
+        Ok(counts)
+    }
+
+    /// The inputs of a counting pipeline. `None` if CPU operators compute rows that it or a pipeline below it
+    /// scans: each execution computes them anew.
+    async fn count_inputs(&self, counting: PipelineRef<'_>) -> Result<Option<CountInputs>, Failure> {
+        let mut pipelines = Vec::new();
+        counting.each_below(&mut |pipeline| pipelines.push(pipeline));
+        let mut inputs = CountInputs::default();
+        for pipeline in pipelines {
+            let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
+            match &pipeline.source {
+                PipelineSource::Plan(_) => return Ok(None),
+                source @ (PipelineSource::Stored(_) | PipelineSource::Files { .. }) => {
+                    let view = self.load(source, &plan).await.map_err(Failure::Store)?;
+                    inputs.tables.push(view.id);
+                }
+                PipelineSource::Groups(_)
+                | PipelineSource::Pairs(_)
+                | PipelineSource::Windows(_)
+                | PipelineSource::Union(_) => {}
+            }
+            for (number, side) in pipeline.build_sides.iter().enumerate() {
+                if side.build.is_some() {
+                    continue;
+                }
+                let rows = self.side(pipeline, number, plan.lookups_of(number)).await?;
+                if let SideRows::Collected(rows) = rows {
+                    inputs.rows.push(rows);
+                }
+            }
+            inputs.plans.push(plan);
+        }
+        Ok(Some(inputs))
+    }
+}
