@@ -149,18 +149,19 @@ impl PipelinePlan {
 
 impl PipelinePlan {
     /// Splits the pipeline in two like [`Self::in_partitions`], with partitions by the hash of the key in the
-    /// build side: partition `i` of `parts` has the hashes from `i * 2^32 / parts`, and all keys with a NULL
-    /// part are in one partition. The first pipeline runs while the build side does not exist yet. `None`
+    /// build side: partition `i` of `parts` has the hashes from `i * 2^32 / parts`. All keys with a NULL part
+    /// are in one partition, unless `spreads`. The first pipeline runs while the build side does not exist
+    /// yet. `None`
     /// also if the stored rows depend on the build side, or on their position in the scan.
     pub fn in_hash_partitions(
         &self,
         aligned: AlignedSide,
         rows: usize,
-        parts: u32,
+        (parts, spreads): (u32, bool),
     ) -> Option<PartitionPasses> {
         let mut passes = self.in_partitions(aligned, rows, Partitioning::by_number(parts))?;
         if let SinkPlan::Partition { key, .. } = &mut passes.first.sink {
-            *key = Expr::key_hash(key, false).bucket(0, u32::BITS - parts.ilog2());
+            *key = Expr::key_hash(key, spreads).bucket(0, u32::BITS - parts.ilog2());
         }
         let refused = |expression: &&Expr| {
             let looks_up = match aligned {

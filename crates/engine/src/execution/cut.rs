@@ -258,16 +258,16 @@ impl Cut {
     }
 }
 
-/// The least number of equal ranges of buckets with at most `most` rows each, a power of two up to
-/// [`MAX_PARTITIONS`].
-fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
-    let fits = |number: u32| {
+/// The least number of equal ranges of buckets, a power of two up to [`MAX_PARTITIONS`], so that each side,
+/// given as its rows by bucket and a maximum, has at most that number of rows in a range.
+fn equal_ranges(sides: &[(&[u64], u64)]) -> Option<u32> {
+    let fits = |number: u32, (rows, most): &(&[u64], u64)| {
         let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
-        ranges.all(|range| range.iter().sum::<u64>() <= most)
+        ranges.all(|range| range.iter().sum::<u64>() <= *most)
     };
     (1..=MAX_PARTITIONS.ilog2())
         .map(|bits| 1 << bits)
-        .find(|number| fits(*number))
+        .find(|number| sides.iter().all(|side| fits(*number, side)))
 }
 
 impl Executor<'_> {
@@ -572,7 +572,13 @@ impl Executor<'_> {
                 _ => pipeline.row_sides.start,
             }],
             partitions: Partitions::Hashes(HashPartitions {
-                equal: equal_ranges(&build_rows, most),
+                equal: match join {
+                    // Both sides of a partition are on the device, with rows of the next one.
+                    PartitionedState::Pairs => {
+                        equal_ranges(&[(&build_rows, most / 2), (&probe_rows, probe_most / 2)])
+                    }
+                    _ => equal_ranges(&[(&build_rows, most)]),
+                },
                 ranges,
                 most,
                 rows: build_rows.iter().sum(),

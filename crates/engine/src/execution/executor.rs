@@ -373,11 +373,14 @@ impl Executor<'_> {
             self.ready.lock().keep_rows(at, columns, kept);
             return Ok(SideRows::Collected(rows));
         };
+        if let Some(matches) = self.ready.lock().take_matches(build.pipeline) {
+            return Ok(SideRows::built(matches));
+        }
         let built = pipeline.graph().pipeline(build.pipeline);
         match self.run(built, true).await {
             Ok((Output::Built(table), report)) => {
                 self.builds.lock().push(report);
-                Ok(SideRows::Built(Box::new(Mutex::new(*table))))
+                Ok(SideRows::built(*table))
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
             Err(failure) => Err(of_side(source, failure)),

@@ -3,6 +3,7 @@
 
 use super::error::Failure;
 use crate::graph::PipelineId;
+use crate::joins::build_table::BuiltTable;
 use galatea_expression::LookupSide;
 use galatea_store::TableView;
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,8 @@ pub(crate) struct Ready {
     kept: HashSet<PipelineId>,
     /// Rows by the pipeline that looks them up and the number of its build side.
     rows: HashMap<(PipelineId, usize), KeptRows>,
+    /// The matches of a partition, by the pipeline that would compute all matches.
+    matches: Option<(PipelineId, BuiltTable)>,
 }
 
 /// Rows with these columns, or the failure to collect them.
@@ -45,6 +48,18 @@ impl Ready {
         if self.kept.contains(&pipeline) {
             self.plans.insert((pipeline, columns), view.clone());
         }
+    }
+
+    /// Leaves the matches of a partition in the place of all matches that this pipeline would compute.
+    pub(super) fn leave_matches(&mut self, pipeline: PipelineId, matches: BuiltTable) {
+        self.matches = Some((pipeline, matches));
+    }
+
+    /// Takes the matches of a partition, if they are in the place of this pipeline.
+    pub(super) fn take_matches(&mut self, pipeline: PipelineId) -> Option<BuiltTable> {
+        let of_pipeline = |matches: &mut (PipelineId, BuiltTable)| matches.0 == pipeline;
+        let matches = self.matches.take_if(of_pipeline);
+        matches.map(|(_, matches)| matches)
     }
 
     /// Keeps the rows of a build side with these columns, or the failure to collect them.

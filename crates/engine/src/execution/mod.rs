@@ -22,6 +22,7 @@ mod counting;
 mod cut;
 pub(crate) mod error;
 pub(crate) mod executor;
+mod gathered;
 mod graph_cache;
 mod join_run;
 mod key_ranges;
@@ -38,6 +39,7 @@ pub(crate) mod source;
 mod top;
 mod top_sample;
 mod triton;
+mod triton_pairs;
 
 /// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {

@@ -67,7 +67,7 @@ impl Run<'_> {
             },
             |choice, failure| direct_after(choice, failure, || self.result.restart()),
         )
-        .map(|(output, report)| (output.joined(sides), report))
+        .map(|(output, report)| (output.joined(&mut sides), report))
     }
 
     /// Runs both pipelines. The second one reads the partitioned rows as an additional, last build side.

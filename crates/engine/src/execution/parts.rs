@@ -271,11 +271,12 @@ impl Executor<'_> {
             told(" and ", &Cut::sizes),
             size(moved)
         ));
-        Ok((output.joined(sides.into_iter().flatten().collect()), report))
+        let mut sides: Vec<SideRows> = sides.into_iter().flatten().collect();
+        Ok((output.joined(&mut sides), report))
     }
 
     /// Merges the reports of pipelines that ran once per partition.
-    fn merge_builds(&self) {
+    pub(super) fn merge_builds(&self) {
         let mut builds = self.builds.lock();
         let mut merged: Vec<RunReport> = Vec::new();
         for report in builds.drain(..) {

@@ -97,7 +97,7 @@ pub(super) enum Output {
 
 impl Output {
     /// The output together with the build sides that it looked up, if it is a part of a join.
-    pub(super) fn joined(self, sides: Vec<SideRows>) -> Self {
+    pub(super) fn joined(self, sides: &mut [SideRows]) -> Self {
         match self {
             Self::Returned(rows) => Self::Returned(rows),
             Self::Built(table) => Self::Built(Box::new(table.joined(sides))),

@@ -19,208 +19,35 @@
 use super::cut::{Cut, HashPartitions, Partitions};
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, of_side};
+use super::gathered::{Gathered, PartitionedSide, Piece, Pieces};
 use super::part_runs::PartRuns;
 use super::parts::{POLICY, Parts};
 use super::pipeline_run::{Output, Run};
-use super::source::entries;
 use crate::config::JoinAlgorithm;
-use crate::device::{DeviceRuntime, QueryStreams, RunError};
+use crate::device::RunError;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::{BuiltTable, SideRows};
-use crate::joins::out_of_core::TritonPlan;
+use crate::joins::out_of_core::{PartitionedState, TritonPlan};
 use crate::report::RunReport;
-use crate::rows::columns::{Allocator, WORD_ROWS};
-use crate::rows::partitions::PartitionedRows;
 use galatea_base::reason::size;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::build_plan::PartitionPlan;
-use galatea_expression::LookupSide;
-use galatea_store::TableView;
 use parking_lot::Mutex;
-use std::iter::{Peekable, zip};
-use std::ops::Range;
+use std::iter::zip;
 use std::sync::Arc;
 use std::time::Instant;
-use std::vec::IntoIter;
 
 /// Divisor of the memory of a partition: the rows that are read at once may use the quotient. The rows after
 /// them, which are copied in the meantime, use the same amount.
 const PIECES: u64 = 2;
 
-/// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.
-type Piece = Vec<(usize, Range<u64>)>;
-
-/// One side of a join, partitioned.
-struct PartitionedSide {
-    /// The rows of each batch by partition.
-    batches: Arc<Vec<BuiltTable>>,
-    plan: PartitionPlan,
-    /// Number of rows of all partitions.
-    rows: u64,
-    report: RunReport,
-    /// The build sides that its rows looked up.
-    sides: Vec<SideRows>,
-}
-
-/// Rows that were copied next to each other.
-struct Gathered {
-    table: BuiltTable,
-    /// Number of rows by range, with the gaps between two ranges.
-    chunk_rows: Vec<u32>,
-    /// Bytes that were read from the host.
-    link_bytes: u64,
-}
-
-/// The place of a build side that does not exist yet, which no row looks up.
-fn not_built() -> SideRows {
-    SideRows::Collected(Arc::new(LookupSide::unfinished()))
-}
-
-fn built(table: BuiltTable) -> SideRows {
-    SideRows::Built(Box::new(Mutex::new(table)))
-}
-
-/// The rows of a batch by partition.
-fn partitions(batch: &BuiltTable) -> &PartitionedRows {
-    let Some(rows) = batch.partitions() else {
-        unreachable!("a batch has rows in partitions");
+/// The pipeline of the probe side of a partitioned join, and the number of the build side there.
+pub(super) fn joined<'g>(pipeline: PipelineRef<'g>, cut: &Cut) -> (PipelineRef<'g>, usize) {
+    let Some(joined) = cut.state.met(pipeline) else {
+        unreachable!("a partitioned join has a probe side");
     };
-    rows
-}
-
-impl PartitionedSide {
-    /// The rows of a partition in pieces of at most `bytes` bytes; one piece at least.
-    fn pieces(&self, partition: usize, bytes: u64) -> Vec<Piece> {
-        let row_bytes = self.plan.bytes(WORD_ROWS).div_ceil(WORD_ROWS).max(1);
-        let most = (bytes / row_bytes / WORD_ROWS).max(1) * WORD_ROWS;
-        let mut pieces = vec![Piece::new()];
-        let mut held = 0;
-        for (number, batch) in self.batches.iter().enumerate() {
-            let rows = partitions(batch);
-            let mut first = rows.first(partition);
-            let end = first + rows.counted()[partition];
-            while first < end {
-                if held >= most {
-                    pieces.push(Piece::new());
-                    held = 0;
-                }
-                let last = end.min(first + (most - held));
-                if let Some(piece) = pieces.last_mut() {
-                    piece.push((number, first..last));
-                }
-                held = (held + last - first).next_multiple_of(WORD_ROWS);
-                first = last;
-            }
-        }
-        pieces
-    }
-
-    /// Releases the memory of the partitions up to this one.
-    fn discard(&self, partition: usize) {
-        for batch in &*self.batches {
-            let rows = partitions(batch);
-            let end = rows.first(partition) + rows.counted()[partition];
-            rows.discard_before(&self.plan.columns, end);
-        }
-    }
-}
-
-impl Gathered {
-    /// Queues the copies of a piece.
-    fn new(
-        runtime: &DeviceRuntime,
-        streams: &QueryStreams,
-        plan: &PartitionPlan,
-        batches: &[BuiltTable],
-        piece: &Piece,
-    ) -> Result<Self, RunError> {
-        let allocator = Allocator {
-            runtime,
-            stream: &streams.transfer[0],
-            owner: batches.first().map_or(0, |batch| partitions(batch).owner()),
-            what: "rows of a partition",
-        };
-        let ranges = piece
-            .iter()
-            .map(|(batch, rows)| (partitions(&batches[*batch]), rows.clone()));
-        let ranges: Vec<_> = ranges.collect();
-        let (rows, link_bytes) = PartitionedRows::gathered(&allocator, &plan.columns, &ranges)?;
-        let mut table = BuiltTable::of_partitions(plan.build_side(), rows);
-        let numbers = ranges.iter().map(|(_, rows)| rows.end - rows.start);
-        table.rows = numbers.clone().sum();
-        table.park();
-        // Ranges have fewer rows than their sum, which is a valid number of rows.
-        let chunk_rows = numbers.flat_map(|rows| [rows, rows.next_multiple_of(WORD_ROWS) - rows]);
-        Ok(Self {
-            table,
-            chunk_rows: chunk_rows.map(|rows| rows as u32).collect(),
-            link_bytes,
-        })
-    }
-
-    /// A view of the rows. It reports `all` rows, those of the whole side, so that one kernel is bound for
-    /// all pieces.
-    fn view(&self, all: u64) -> Result<(TableView, Vec<usize>), RunError> {
-        let view = TableView {
-            rows: all,
-            chunk_rows: self.chunk_rows.clone(),
-            ..entries(0)?
-        };
-        let with_rows = |chunk: &usize| self.chunk_rows[*chunk] > 0;
-        let chunks = (0..self.chunk_rows.len()).step_by(2).filter(with_rows);
-        Ok((view, chunks.collect()))
-    }
-}
-
-/// The copies of the pieces of a join, in the order of their use. The copies of the next piece are queued
-/// while the current one is used.
-struct Pieces {
-    runtime: Arc<DeviceRuntime>,
-    streams: Arc<QueryStreams>,
-    /// The side of each piece (0: build side, 1: probe side) and its ranges.
-    left: Peekable<IntoIter<(usize, Piece)>>,
-    sides: [(Arc<Vec<BuiltTable>>, PartitionPlan); 2],
-    next: Option<tokio::task::JoinHandle<Result<Gathered, RunError>>>,
-    link_bytes: u64,
-}
-
-impl Pieces {
-    /// Queues the copies of a piece on another thread.
-    fn begin(&self, side: usize, piece: Piece) -> tokio::task::JoinHandle<Result<Gathered, RunError>> {
-        let (batches, plan) = self.sides[side].clone();
-        let (runtime, streams) = (Arc::clone(&self.runtime), Arc::clone(&self.streams));
-        tokio::task::spawn_blocking(move || Gathered::new(&runtime, &streams, &plan, &batches, &piece))
-    }
-
-    /// The next piece, and the begin of the one after it.
-    async fn next(&mut self) -> Result<Gathered, Failure> {
-        let Some((side, piece)) = self.left.next() else {
-            unreachable!("a piece for each run");
-        };
-        let begun = match self.next.take() {
-            Some(begun) => begun.await,
-            None => self.begin(side, piece.clone()).await,
-        };
-        let ended = |error: tokio::task::JoinError| RunError::Ended(error.to_string());
-        let gathered = match begun.map_err(ended)? {
-            // The piece before it has used the memory, and has ended.
-            Err(error) if error.wants_memory() => self.begin(side, piece).await.map_err(ended)?,
-            outcome => outcome,
-        }?;
-        self.link_bytes += gathered.link_bytes;
-        let following = self.left.peek().cloned();
-        self.next = following.map(|(side, piece)| self.begin(side, piece));
-        Ok(gathered)
-    }
-
-    /// Returns the streams after the last piece.
-    fn finish(self) -> u64 {
-        if let Some(streams) = Arc::into_inner(self.streams) {
-            self.runtime.give_streams(streams);
-        }
-        self.link_bytes
-    }
+    joined
 }
 
 impl Executor<'_> {
@@ -251,9 +78,16 @@ impl Executor<'_> {
             sides[0].plan.parts,
             sides.each_ref().map(|side| side.batches.len()),
         );
-        let (output, mut report) = self
-            .join_partitions(pipeline, keep, (cut, &plan), sides, parts)
-            .await?;
+        let (output, mut report) = match cut.state {
+            PartitionedState::Pairs => {
+                self.join_pairs(pipeline, keep, (cut, &plan), sides, parts)
+                    .await?
+            }
+            _ => {
+                self.join_partitions(pipeline, keep, (cut, &plan), sides, parts)
+                    .await?
+            }
+        };
         report.total = started.elapsed();
         report.partitions = Some(format!(
             "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} per partition; {} spilled",
@@ -282,17 +116,20 @@ impl Executor<'_> {
         let is_chosen = |plan: &TritonPlan| match self.config.join_algorithm {
             JoinAlgorithm::Multipass => false,
             JoinAlgorithm::Triton => true,
-            _ => self.triton_is_faster(pipeline, hashes, number, plan, memory),
+            _ => {
+                let probe = cut.state.met(pipeline).map_or(pipeline, |(probe, _)| probe);
+                self.triton_is_faster(probe, hashes, number, plan, memory)
+            }
         };
         let plan = cut.state.triton(pipeline, number, hashes.most);
         plan.filter(is_chosen).map(|plan| (hashes, plan))
     }
 
-    /// Whether partitioning both sides of a join once, in `number` partitions and in batches of `memory`
-    /// bytes, is predicted to take less time than reading them once per partition.
+    /// Whether partitioning the build side of a join and its `probe` side once, in `number` partitions and in
+    /// batches of `memory` bytes, is predicted to take less time than reading them once per partition.
     fn triton_is_faster(
         &self,
-        pipeline: PipelineRef<'_>,
+        probe: PipelineRef<'_>,
         cut: &HashPartitions,
         number: u32,
         plan: &TritonPlan,
@@ -301,7 +138,7 @@ impl Executor<'_> {
         let Some(device) = self.session.engine().opened(self.config) else {
             return false;
         };
-        let rows = [cut.rows, pipeline.rows.unwrap_or(cut.rows)];
+        let rows = [cut.rows, probe.rows.unwrap_or(cut.rows)];
         let bytes = zip(rows, plan.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
         let bytes: Vec<u64> = bytes.collect();
         let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
@@ -327,7 +164,8 @@ impl Executor<'_> {
         plans: &TritonPlan,
         bytes: u64,
     ) -> Result<[PartitionedSide; 2], Failure> {
-        let Some(build) = cut.state.build(pipeline) else {
+        let (probe, side) = joined(pipeline, cut);
+        let Some(build) = probe.build(side) else {
             unreachable!("a partitioned join has a build side");
         };
         let plan = build.plan.resolved().map_err(Failure::Input)?;
@@ -337,19 +175,17 @@ impl Executor<'_> {
         }
         let first = &plans.build.first;
         let build = self.partition_side(build, (&plan, first), sides, bytes).await?;
-        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
+        let plan = probe.plan.resolved().map_err(Failure::Input)?;
         let mut sides = Vec::new();
-        for number in 0..pipeline.build_sides.len() {
-            sides.push(match number == cut.side() {
+        for number in 0..probe.build_sides.len() {
+            sides.push(match number == side {
                 // The first pass does not look it up.
-                true => not_built(),
-                false => self.side(pipeline, number, plan.lookups_of(number)).await?,
+                true => SideRows::not_built(),
+                false => self.side(probe, number, plan.lookups_of(number)).await?,
             });
         }
         let first = &plans.probe.first;
-        let probe = self
-            .partition_side(pipeline, (&plan, first), sides, bytes)
-            .await?;
+        let probe = self.partition_side(probe, (&plan, first), sides, bytes).await?;
         Ok([build, probe])
     }
 
@@ -395,7 +231,24 @@ impl Executor<'_> {
         })
     }
 
-    /// Joins partitioned sides.
+    /// The copies of the pieces of all partitions, in the order of their use.
+    pub(super) fn copies(
+        &self,
+        partitioned: &[PartitionedSide; 2],
+        pieces: Vec<[Vec<Piece>; 2]>,
+    ) -> Result<Pieces, Failure> {
+        let with_side =
+            |(side, pieces): (usize, Vec<Piece>)| pieces.into_iter().map(move |piece| (side, piece));
+        let sides = pieces.into_iter().flat_map(|sides| sides.into_iter().enumerate());
+        let left = sides.flat_map(with_side).collect();
+        let runtime = self.session.engine().device(self.config);
+        let runtime = runtime.map_err(RunError::Unsupported)?;
+        let priority = self.config.priority.of_stream(false);
+        let streams = runtime.take_streams(priority).map_err(RunError::from)?;
+        Ok(Pieces::new(runtime, streams, partitioned, left))
+    }
+
+    /// Joins partitioned sides whose build keys are unique.
     async fn join_partitions(
         &self,
         pipeline: PipelineRef<'_>,
@@ -416,31 +269,14 @@ impl Executor<'_> {
             .iter()
             .map(|sides| sides.each_ref().map(Vec::len))
             .collect();
-        let with_side =
-            |(side, pieces): (usize, Vec<Piece>)| pieces.into_iter().map(move |piece| (side, piece));
-        let sides = pieces.into_iter().flat_map(|sides| sides.into_iter().enumerate());
-        let left: Vec<(usize, Piece)> = sides.flat_map(with_side).collect();
-        let runtime = self.session.engine().device(self.config);
-        let runtime = runtime.map_err(RunError::Unsupported)?;
-        let priority = self.config.priority.of_stream(false);
-        let streams = runtime.take_streams(priority).map_err(RunError::from)?;
-        let mut queue = Pieces {
-            streams: Arc::new(streams),
-            left: left.into_iter().peekable(),
-            sides: partitioned
-                .each_ref()
-                .map(|side| (Arc::clone(&side.batches), side.plan.clone())),
-            next: None,
-            link_bytes: 0,
-            runtime,
-        };
+        let mut queue = self.copies(&partitioned, pieces)?;
         let [own, mut probe] = partitioned;
         let mut sides = std::mem::take(&mut probe.sides);
         let mut runs = PartRuns::new(parts.begun_again);
         let mut built_in: Option<RunReport> = None;
         for (partition, [own_pieces, probe_pieces]) in numbers.into_iter().enumerate() {
             // The memory of the previous build side is freed before the next one is built.
-            sides[cut.side()] = not_built();
+            sides[cut.side()] = SideRows::not_built();
             let mut building = PartRuns::new(parts.begun_again);
             for piece in 1..=own_pieces {
                 let gathered = queue.next().await?;
@@ -457,7 +293,7 @@ impl Executor<'_> {
                 Some(total) => total.add_part(&report),
                 None => built_in = Some(report),
             }
-            sides[cut.side()] = built(*table);
+            sides[cut.side()] = SideRows::built(*table);
             for piece in 1..=probe_pieces {
                 let gathered = queue.next().await?;
                 let fetch = runs.left(pipeline.fetch);
@@ -479,11 +315,11 @@ impl Executor<'_> {
         let (output, mut report) = runs.finish();
         report.link_bytes += queue.finish();
         let report = report.of_sides(pipeline.build_sides.len());
-        Ok((output.joined(sides), report.of_partitions(probe.report)))
+        Ok((output.joined(&mut sides), report.of_partitions(probe.report)))
     }
 
     /// Runs a plan of a pipeline over rows of a partition, which are its last build side.
-    async fn run_piece(
+    pub(super) async fn run_piece(
         &self,
         runs: &mut PartRuns,
         (pipeline, plan, fetch, keep): (PipelineRef<'_>, PipelinePlan, Option<u64>, bool),
@@ -501,7 +337,7 @@ impl Executor<'_> {
             keep,
         };
         let mut own = std::mem::take(sides);
-        own.push(built(gathered.table));
+        own.push(SideRows::built(gathered.table));
         *sides = self.run_part(runs, work, own, is_last).await?;
         sides.pop();
         Ok(())

@@ -46,9 +46,19 @@ impl SideRows {
         }
     }
 
-    /// The table that a pipeline left on the device.
-    fn into_built(self) -> Option<BuiltTable> {
-        match self {
+    /// The place of a build side that does not exist yet, or not any more: no row looks it up.
+    pub(crate) fn not_built() -> Self {
+        Self::Collected(Arc::new(LookupSide::unfinished()))
+    }
+
+    /// A table that a pipeline left on the device.
+    pub(crate) fn built(table: BuiltTable) -> Self {
+        Self::Built(Box::new(Mutex::new(table)))
+    }
+
+    /// Takes the table that a pipeline left on the device.
+    fn take_built(&mut self) -> Option<BuiltTable> {
+        match std::mem::replace(self, Self::not_built()) {
             Self::Collected(_) => None,
             Self::Built(table) => Some(table.into_inner()),
         }
@@ -318,14 +328,14 @@ impl BuiltTable {
     }
 
     /// The matches of a join from this table, which a pipeline that looked up `sides` has completed, and the
-    /// table of `sides` that it refers to. Other tables are returned unchanged.
-    pub(crate) fn joined(self, sides: Vec<SideRows>) -> Self {
+    /// table of `sides` that it refers to, which is taken. Other tables are returned unchanged.
+    pub(crate) fn joined(self, sides: &mut [SideRows]) -> Self {
         let number = match &self.content {
             Content::Join(JoinPart::Probe(probe)) => probe.build_side(),
             Content::Join(JoinPart::Marks(marks)) => marks.build_side(),
             _ => return self,
         };
-        let side = sides.into_iter().nth(number).and_then(SideRows::into_built);
+        let side = sides.get_mut(number).and_then(SideRows::take_built);
         let mut string_rows = self.string_rows;
         let side = side.map(|side| {
             string_rows.extend(side.string_rows);

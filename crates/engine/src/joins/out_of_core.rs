@@ -50,28 +50,33 @@ impl TritonPlan {
 
 impl PartitionedState {
     /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
-    /// `most` rows of the build side each. `None` for multimap joins, for sides that are not scans of tables,
-    /// and if rows cannot be stored.
+    /// `most` rows of the build side each. `None` for sides that are not scans of tables, and if rows cannot
+    /// be stored.
     pub(crate) fn triton(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<TritonPlan> {
-        let Self::Lookup(side) = self else { return None };
-        let build = self.build(pipeline)?;
+        let (probe, side) = self.met(pipeline)?;
+        let build = probe.build(side)?;
         let scans = |source: &PipelineSource| {
             use PipelineSource::{Files, Plan, Stored};
             matches!(source, Stored(_) | Files { .. } | Plan(_))
         };
-        if !scans(&build.source) || !scans(&pipeline.source) {
+        if !scans(&build.source) || !scans(&probe.source) {
             return None;
         }
         // Partitioned rows have other keys in each partition, so groups by key would need arrays of all keys.
-        if !matches!(build.plan.sink, SinkPlan::Build { .. }) {
+        if !matches!(
+            build.plan.sink,
+            SinkPlan::Build { .. } | SinkPlan::Multimap { .. }
+        ) {
             return None;
         }
+        // The probe side of a multimap join is not read in pieces, so rows with a NULL key are distributed.
+        let spreads = self == Self::Pairs && spreads(&build.plan.sink);
         let plan = build.plan.resolved().ok()?;
-        let mut own = plan.in_hash_partitions(AlignedSide::Own, 0, parts)?;
+        let mut own = plan.in_hash_partitions(AlignedSide::Own, 0, (parts, spreads))?;
         own.second.sink.set_part(BuildPart::Rows(most));
-        let plan = pipeline.plan.resolved().ok()?;
-        let rows = pipeline.build_sides.len();
-        let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, parts)?;
+        let plan = probe.plan.resolved().ok()?;
+        let rows = probe.build_sides.len();
+        let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, (parts, spreads))?;
         Some(TritonPlan { build: own, probe })
     }
 
@@ -226,7 +231,7 @@ impl PartitionedState {
     }
 
     /// The pipeline that probes the build side, and the number of the build side there.
-    fn met(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
+    pub(crate) fn met(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
         match self {
             Self::Lookup(side) => Some((pipeline, side)),
             Self::Pairs => self.probe(pipeline),

@@ -350,12 +350,28 @@ async fn out_of_core_join_with_sparse_keys() {
 /// Several matches for each row, and rows without any, on both sides.
 #[tokio::test]
 async fn out_of_core_multimap_join() {
+    multimap_join("multipass", "256 KiB", "4096", "one after another").await;
+}
+
+/// The same, with each side partitioned once.
+#[tokio::test]
+async fn triton_multimap_join() {
+    multimap_join("triton", "768 KiB", "500", "sides partitioned once").await;
+}
+
+async fn multimap_join(algorithm: &str, memory: &'static str, chunk_rows: &str, shown: &str) {
     let pair = Pair::new(&[
         STRICT,
         BUILT,
-        limit("256 KiB"),
-        ("galatea.tuning.chunk_rows", "4096"),
+        limit(memory),
+        ("galatea.tuning.chunk_rows", chunk_rows),
+        ("galatea.join.algorithm", algorithm),
     ]);
+    let in_parts = async |pair: &Pair, sql: &str, least, context: &str| {
+        in_parts(pair, sql, least, context).await;
+        let plan = text(pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains(shown), "{algorithm}\n{sql}\n{plan}");
+    };
     pair.table("l", &[table(14_000, true, |row| row * 31 % 9_000)]);
     pair.table("r", &[table(16_000, true, |row| row * 7 % 11_000)]);
     for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {

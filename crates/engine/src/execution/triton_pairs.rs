@@ -1,0 +1,126 @@
+//! The Triton join of sides whose keys may repeat.
+//!
+//! ```text
+//! for each partition:   its rows of the build side ── multimap ──┐
+//!                       its rows of the probe side ── lists ─────┴── matches ── marks of a condition ── the sink
+//! ```
+//!
+//! Both sides of a partition are on the device at the same time: a match refers to a row of each.
+
+use super::cut::Cut;
+use super::error::Failure;
+use super::executor::{Executor, Work, chunks, of_side, pairs_view};
+use super::gathered::PartitionedSide;
+use super::part_runs::PartRuns;
+use super::parts::Parts;
+use super::pipeline_run::Output;
+use super::triton::joined;
+use crate::graph::PipelineRef;
+use crate::joins::build_table::{BuiltTable, SideRows};
+use crate::joins::out_of_core::TritonPlan;
+use crate::report::RunReport;
+use galatea_store::TableView;
+
+impl Executor<'_> {
+    /// Joins partitioned sides, and runs the pipeline over the matches of one partition after another.
+    pub(super) async fn join_pairs(
+        &self,
+        pipeline: PipelineRef<'_>,
+        keep: bool,
+        (cut, plans): (&Cut, &TritonPlan),
+        partitioned: [PartitionedSide; 2],
+        parts: Parts,
+    ) -> Result<(Output, RunReport), Failure> {
+        let (probe, side) = joined(pipeline, cut);
+        let Some(build) = probe.build(side) else {
+            unreachable!("a partitioned join has a build side");
+        };
+        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
+        let mut sides: Vec<SideRows> = Vec::new();
+        for number in 0..pipeline.build_sides.len() {
+            sides.push(match number == cut.side() {
+                true => SideRows::not_built(),
+                false => self.side(pipeline, number, plan.lookups_of(number)).await?,
+            });
+        }
+        let number = partitioned[0].plan.parts as usize;
+        let pieces = (0..number).map(|partition| {
+            partitioned
+                .each_ref()
+                .map(|side| side.pieces(partition, u64::MAX))
+        });
+        let mut queue = self.copies(&partitioned, pieces.collect())?;
+        let [own, mut rows] = partitioned;
+        let mut looked_up = std::mem::take(&mut rows.sides);
+        let mut runs = PartRuns::new(parts.begun_again);
+        let mut reports: [Option<RunReport>; 2] = [None, None];
+        // Each partition returns its first rows, among which an operator above chooses.
+        let fetch = pipeline.fetch.filter(|_| pipeline.top().is_none());
+        for partition in 0..number {
+            // The memory of the previous partition is freed before the next one is joined.
+            sides[cut.side()] = SideRows::not_built();
+            let mut building = PartRuns::new(parts.begun_again);
+            let work = (build, plans.build.second.clone(), None, true);
+            let gathered = queue.next().await?;
+            self.run_piece(&mut building, work, (gathered, own.rows), &mut Vec::new(), true)
+                .await
+                .map_err(|failure| of_side(&probe.build_sides[side], failure))?;
+            looked_up[side] = SideRows::built(table_of(building, &mut reports[0], &mut []));
+            let mut probing = PartRuns::new(parts.begun_again);
+            let work = (probe, plans.probe.second.clone(), None, true);
+            let gathered = queue.next().await?;
+            self.run_piece(&mut probing, work, (gathered, rows.rows), &mut looked_up, true)
+                .await?;
+            let matches = table_of(probing, &mut reports[1], &mut looked_up);
+            self.ready.lock().leave_matches(probe.id(), matches);
+            let columns = plan.lookups_of(cut.side());
+            let matches = self.side(pipeline, cut.side(), columns).await;
+            // A pipeline that failed before it looked them up has left them, and another attempt must not take
+            // the matches of one partition for all.
+            drop(self.ready.lock().take_matches(probe.id()));
+            sides[cut.side()] = matches?;
+            let view = TableView {
+                // The kernels of all partitions are bound to the same number of rows.
+                rows: cut.scanned(),
+                ..pairs_view(sides[cut.side()].rows())?
+            };
+            let work = Work {
+                pipeline: pipeline.id(),
+                chunks: chunks(&pipeline, &plan, &view),
+                fetch: runs.left(fetch),
+                plan: plan.clone(),
+                view,
+                keep,
+            };
+            let last = partition + 1 == number;
+            sides = self.run_part(&mut runs, work, sides, last).await?;
+            [&own, &rows].into_iter().for_each(|side| side.discard(partition));
+            if runs.left(fetch) == Some(0) {
+                break;
+            }
+        }
+        let (output, mut report) = runs.finish();
+        report.link_bytes += queue.finish();
+        for (report, first) in reports.into_iter().zip([own.report, rows.report]) {
+            self.builds
+                .lock()
+                .extend(report.map(|report| report.of_partitions(first)));
+        }
+        self.merge_builds();
+        Ok((output.joined(&mut sides), report))
+    }
+}
+
+/// The table that the runs over a partition have left, with the table of `sides` that it refers to. Adds
+/// their report to `total`.
+fn table_of(runs: PartRuns, total: &mut Option<RunReport>, sides: &mut [SideRows]) -> BuiltTable {
+    let (output, report) = runs.finish();
+    match total {
+        Some(total) => total.add_part(&report),
+        None => *total = Some(report),
+    }
+    let Output::Built(table) = output.joined(sides) else {
+        unreachable!("the sides of a join stay on the device");
+    };
+    *table
+}
