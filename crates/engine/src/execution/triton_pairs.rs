@@ -75,8 +75,8 @@ impl Executor<'_> {
             self.ready.lock().leave_matches(probe.id(), matches);
             let columns = plan.lookups_of(cut.side());
             let matches = self.side(pipeline, cut.side(), columns).await;
-            // A pipeline that failed before it looked them up has left them, and another attempt must not take
-            // the matches of one partition for all.
+            // A pipeline that failed before it looked them up has left them, and another attempt must not
+            // take the matches of one partition for all.
             drop(self.ready.lock().take_matches(probe.id()));
             sides[cut.side()] = matches?;
             let view = TableView {

@@ -14,7 +14,13 @@ const MOST: usize = 16;
 
 /// The results of the pipelines that count the rows of a pipeline's partitions.
 #[derive(Debug, Clone, Default)]
-pub struct KeptCounts(Arc<Mutex<VecDeque<(CountInputs, Vec<RecordBatch>)>>>);
+pub struct KeptCounts(Arc<Mutex<VecDeque<Counted>>>);
+
+#[derive(Debug)]
+struct Counted {
+    inputs: CountInputs,
+    counts: Vec<RecordBatch>,
+}
 
 /// The inputs of a counting pipeline. Equal inputs have equal counts.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +47,8 @@ impl KeptCounts {
     /// The counts of an earlier execution over equal inputs.
     pub(crate) fn get(&self, inputs: &CountInputs) -> Option<Vec<RecordBatch>> {
         let kept = self.0.lock();
-        let found = kept.iter().find(|(known, _)| known.is_equal(inputs));
-        found.map(|(_, counts)| counts.clone())
+        let found = kept.iter().find(|known| known.inputs.is_equal(inputs));
+        found.map(|known| known.counts.clone())
     }
 
     /// Keeps the counts over these inputs. The oldest ones are dropped.
@@ -51,7 +57,10 @@ impl KeptCounts {
         if kept.len() >= MOST {
             kept.pop_front();
         }
-        kept.push_back((inputs, counts.to_vec()));
+        kept.push_back(Counted {
+            inputs,
+            counts: counts.to_vec(),
+        });
     }
 }
 
