@@ -24,6 +24,7 @@ const QUERIES: &[&str] = &[
     "SELECT d.name, count(*), sum(t.v), min(t.d18) FROM t JOIN d ON t.u8 = d.id GROUP BY d.name",
     "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
     "SELECT count(*), count(r.k), sum(r.v), max(r.paid), sum(s.v) FROM s LEFT JOIN r ON s.k = r.k",
+    "SELECT count(*), count(r.k), sum(r.v), sum(s.v) FROM s LEFT JOIN r ON s.k % 2999 = r.k % 2999 AND r.v > s.v",
 ];
 
 /// The concurrent query.
@@ -208,21 +209,32 @@ async fn queries_survive_failing_calls_in_little_memory() {
     assert!(injected > 20, "{injected} calls failed");
 }
 
-/// Both sides of a join are partitioned, spilled and read back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn out_of_core_joins_survive_failing_calls() {
+/// Both sides of a join are partitioned, spilled and read back. `memory`: the limit of device memory.
+async fn triton_join_survives_failing_calls(query: usize, memory: &str) {
     let bed = Bed::new(&[
-        ("galatea.memory.gpu_limit", "320 KiB"),
+        ("galatea.memory.gpu_limit", memory),
         ("galatea.tuning.build_rows", "0"),
+        ("galatea.tuning.chunk_rows", "1000"),
         ("galatea.join.algorithm", "triton"),
     ])
     .await;
-    let told = partitions(&bed.pair, QUERIES[4]).await;
-    assert!(told.iter().any(|told| told.contains(" of d0")), "{told:?}");
+    let partitioned = partitions(&bed.pair, QUERIES[query]).await;
+    let once = |shown: &String| shown.contains("sides partitioned once");
+    assert!(partitioned.iter().any(once), "{partitioned:?}");
     let (injected, _) = bed
-        .campaign(&[4], &[FaultCode::OutOfMemory, FaultCode::Refused], 1, false)
+        .campaign(&[query], &[FaultCode::OutOfMemory, FaultCode::Refused], 1, false)
         .await;
     assert!(injected > 10, "{injected} calls failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn out_of_core_joins_survive_failing_calls() {
+    triton_join_survives_failing_calls(4, "320 KiB").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn out_of_core_joins_of_repeated_keys_survive_failing_calls() {
+    triton_join_survives_failing_calls(5, "640 KiB").await;
 }
 
 /// Copies fail while kernels wait for their chunks.
