@@ -1,7 +1,9 @@
 //! Joins by sparse keys, or by keys wider than 64 bits.
 
+use crate::builds::BUILT;
 use crate::compare::Pair;
-use crate::joins::STRICT;
+use crate::joins::{STRICT, text};
+use crate::parts::{far, table};
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
 use std::sync::Arc;
 
@@ -134,5 +136,22 @@ async fn keys_wider_than_64_bits_are_joined() {
             pair.check(sql, strict, &format!("{rows} rows, {settings:?}"))
                 .await;
         }
+    }
+}
+
+/// Unique keys of more than 64 bits are looked up, although their memory for strings is too small at first.
+#[tokio::test]
+async fn unique_wide_keys_are_looked_up() {
+    let pair = Pair::new(&[STRICT, BUILT]);
+    pair.table("l", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
+    pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
+    let sql = "SELECT count(*), sum(l.v), sum(r.v) FROM l JOIN r ON l.k = r.k AND l.v = r.v";
+    for run in ["first run", "kept plan"] {
+        pair.check(sql, true, run).await;
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(
+            plan.contains("device lookup") && !plan.contains("multimap"),
+            "{run}\n{plan}"
+        );
     }
 }

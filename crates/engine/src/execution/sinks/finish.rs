@@ -133,7 +133,10 @@ impl SinkState {
                 }
             }
             Form::Build(mut table) => {
-                table.check(control[3], control[1])?;
+                // After an error, such as full memory for strings, rows are missing.
+                if contents.error == 0 {
+                    table.check(control[3], control[1])?;
+                }
                 table.add_strings(self.texts);
                 table.add_string_rows(rows.strings_left());
                 table.park();
