@@ -13,7 +13,7 @@ use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in,
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
 use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, Slices};
-use crate::joins::out_of_core::{PartitionedState, key_bytes, row_bytes, spreads};
+use crate::joins::out_of_core::{PartitionedState, key_bytes, key_in_groups, row_bytes, spreads};
 use arrow::array::AsArray;
 use arrow::compute::sum;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
@@ -525,6 +525,10 @@ impl Executor<'_> {
             }
         };
         let most = bytes / row_bytes(&build.plan.sink);
+        let most = match key_in_groups(build, own) {
+            Some((groups, _)) => most.min(groups_in(&groups.plan.sink, bytes)),
+            None => most,
+        };
         // A power of two needs no additional slots.
         let most = 1u64 << most.max(1).ilog2();
         let probe_most = join

@@ -6,7 +6,7 @@ use crate::graph::{
     OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, in_slice,
 };
 use galatea_codegen::{AlignedSide, Marking, PartitionPasses, RowOrder, SinkPlan};
-use galatea_expression::{BuildPart, Expr};
+use galatea_expression::{BuildPart, Expr, ExprKind};
 
 /// Bytes of a column without a width of its own: the code of a string.
 const CODE_BYTES: u64 = 4;
@@ -303,6 +303,12 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
         .plan
         .filters
         .extend(partition.slices.build.as_ref().map(in_slice));
+    if let Some((groups, key)) = key_in_groups(graph.pipeline(id), &key) {
+        let groups = groups.id();
+        let groups = graph.pipeline_mut(groups);
+        groups.plan.filters.push(partition.builds(&key, spreads));
+        groups.out_of_core = OutOfCoreMemory::default();
+    }
     if partition.keys().is_none() {
         return;
     }
@@ -316,6 +322,40 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
     let groups: Vec<PipelineId> = sides.filter_map(groups).collect();
     for id in groups {
         restrict_build(graph, id, partition);
+    }
+}
+
+/// If the rows of a build side are groups, and its `key` consists of group keys: the pipeline of the groups,
+/// and the key as an expression over the rows of that pipeline.
+pub(crate) fn key_in_groups<'g>(build: PipelineRef<'g>, key: &Expr) -> Option<(PipelineRef<'g>, Expr)> {
+    if !matches!(build.source, PipelineSource::Groups(_)) {
+        return None;
+    }
+    let (side, groups) = (build.row_sides.start, build.rows_from()?);
+    let (keys, _) = groups.get().plan.sink.grouped()?;
+    let in_groups = |e: &Expr| match e.kind() {
+        ExprKind::Lookup {
+            build_side, column, ..
+        } if *build_side == side => keys.get(*column).cloned(),
+        _ => None,
+    };
+    let consists = consists_of(key, &|e| in_groups(e).is_some());
+    consists.then(|| (groups, key.replaced(&in_groups)))
+}
+
+/// Whether all values of rows that an expression reads are `given`.
+fn consists_of(expression: &Expr, given: &dyn Fn(&Expr) -> bool) -> bool {
+    use ExprKind::{Absent, Column, LateMaterialised, Lookup, Member, RowNumber, TableRow};
+    match expression.kind() {
+        _ if given(expression) => true,
+        Absent { .. }
+        | Column(_)
+        | LateMaterialised(_)
+        | Lookup { .. }
+        | Member { .. }
+        | RowNumber
+        | TableRow => false,
+        _ => (expression.children().into_iter()).all(|child| consists_of(child, given)),
     }
 }
 

@@ -59,6 +59,52 @@ async fn groups_exceed_device_memory() {
     }
 }
 
+/// Groups that rows look up by a key of several parts or of strings: the partitions of a join are partitions
+/// of the groups.
+#[tokio::test]
+async fn groups_of_a_build_side_exceed_device_memory() {
+    let groups =
+        "(SELECT k, small, sum(v) AS s, count(*) AS n, max(paid) AS m FROM t GROUP BY k, small) AS g";
+    let both = "u.k = g.k AND u.small = g.small";
+    let names = "(SELECT name, sum(v) AS s, count(*) AS n FROM t GROUP BY name) AS g";
+    for (memory, sql) in [
+        (
+            "3 MiB",
+            format!("SELECT count(*), sum(g.s), max(g.m) FROM u JOIN {groups} ON {both}"),
+        ),
+        (
+            "3 MiB",
+            format!(
+                "SELECT u.small, count(*), sum(g.s) FROM u LEFT JOIN {groups} ON {both} GROUP BY u.small"
+            ),
+        ),
+        (
+            "3 MiB",
+            format!(
+                "SELECT count(*), sum(u.v) FROM u WHERE NOT EXISTS (SELECT 1 FROM {groups} WHERE {both} AND g.n > 2)"
+            ),
+        ),
+        // One row for each group.
+        (
+            "3 MiB",
+            format!("SELECT count(*), sum(g.s), count(u.v) FROM u RIGHT JOIN {groups} ON {both}"),
+        ),
+        (
+            "1 MiB",
+            format!("SELECT u.v, g.s, g.n FROM u JOIN {names} ON u.name = g.name"),
+        ),
+    ] {
+        let pair = pair(memory);
+        pair.table("t", &[table(ROWS, true, |row| far(row % 20_000))]);
+        pair.table("u", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
+        for run in ["first run", "kept plan"] {
+            pair.check(&sql, true, run).await;
+        }
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains(", one after another"), "{sql}\n{plan}");
+    }
+}
+
 /// Keys that are strings without a dictionary.
 #[tokio::test]
 async fn string_groups_exceed_device_memory() {
