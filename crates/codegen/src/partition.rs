@@ -151,8 +151,7 @@ impl PipelinePlan {
     /// Splits the pipeline in two like [`Self::in_partitions`], with partitions by the hash of the key in the
     /// build side: partition `i` of `parts` has the hashes from `i * 2^32 / parts`. All keys with a NULL part
     /// are in one partition, unless `spreads`. The first pipeline runs while the build side does not exist
-    /// yet. `None`
-    /// also if the stored rows depend on the build side, or on their position in the scan.
+    /// yet. `None` also if the stored rows depend on the build side, or on their position in the scan.
     pub fn in_hash_partitions(
         &self,
         aligned: AlignedSide,
