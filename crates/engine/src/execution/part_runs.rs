@@ -4,7 +4,7 @@ use super::error::Failure;
 use super::executor::{Executor, Work};
 use super::part_run::{Carried, PartRun};
 use super::pipeline_run::{Output, Run};
-use crate::joins::build_table::SideRows;
+use crate::joins::build_table::{BuiltTable, SideRows};
 use crate::report::RunReport;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -41,6 +41,20 @@ impl PartRuns {
             unreachable!("a join has a partition at least");
         };
         done
+    }
+
+    /// The table that the runs have left, joined with the table of `sides` that it refers to. Their report is
+    /// added to `total`.
+    pub(super) fn into_table(self, total: &mut Option<RunReport>, sides: &mut [SideRows]) -> BuiltTable {
+        let (output, report) = self.finish();
+        match total {
+            Some(total) => total.add_part(&report),
+            None => *total = Some(report),
+        }
+        let Output::Built(table) = output.joined(sides) else {
+            unreachable!("a sink of a join leaves a table");
+        };
+        *table
     }
 
     fn add(&mut self, output: Output, report: RunReport) {

@@ -169,24 +169,33 @@ impl Executor<'_> {
             unreachable!("a partitioned join has a build side");
         };
         let plan = build.plan.resolved().map_err(Failure::Input)?;
-        let mut sides = Vec::new();
-        for number in 0..build.build_sides.len() {
-            sides.push(self.side(build, number, plan.lookups_of(number)).await?);
-        }
+        let sides = self.sides_except(build, &plan, None).await?;
         let first = &plans.build.first;
         let build = self.partition_side(build, (&plan, first), sides, bytes).await?;
         let plan = probe.plan.resolved().map_err(Failure::Input)?;
-        let mut sides = Vec::new();
-        for number in 0..probe.build_sides.len() {
-            sides.push(match number == side {
-                // The first pass does not look it up.
-                true => SideRows::not_built(),
-                false => self.side(probe, number, plan.lookups_of(number)).await?,
-            });
-        }
+        // The first pass does not look up the build side of the join.
+        let sides = self.sides_except(probe, &plan, Some(side)).await?;
         let first = &plans.probe.first;
         let probe = self.partition_side(probe, (&plan, first), sides, bytes).await?;
         Ok([build, probe])
+    }
+
+    /// The build sides that the plan of a pipeline looks up, one after another, without the one with the
+    /// number `except`.
+    pub(super) async fn sides_except(
+        &self,
+        pipeline: PipelineRef<'_>,
+        plan: &PipelinePlan,
+        except: Option<usize>,
+    ) -> Result<Vec<SideRows>, Failure> {
+        let mut sides = Vec::new();
+        for number in 0..pipeline.build_sides.len() {
+            sides.push(match except == Some(number) {
+                true => SideRows::not_built(),
+                false => self.side(pipeline, number, plan.lookups_of(number)).await?,
+            });
+        }
+        Ok(sides)
     }
 
     /// Partitions the rows of a pipeline by the plan `first`, which reads the columns of `plan`.
@@ -286,14 +295,7 @@ impl Executor<'_> {
                     .await
                     .map_err(|failure| of_side(&pipeline.build_sides[cut.side()], failure))?;
             }
-            let (Output::Built(table), report) = building.finish() else {
-                unreachable!("a build sink leaves a build side");
-            };
-            match &mut built_in {
-                Some(total) => total.add_part(&report),
-                None => built_in = Some(report),
-            }
-            sides[cut.side()] = SideRows::built(*table);
+            sides[cut.side()] = SideRows::built(building.into_table(&mut built_in, &mut []));
             for piece in 1..=probe_pieces {
                 let gathered = queue.next().await?;
                 let fetch = runs.left(pipeline.fetch);

@@ -16,7 +16,7 @@ use super::parts::Parts;
 use super::pipeline_run::Output;
 use super::triton::joined;
 use crate::graph::PipelineRef;
-use crate::joins::build_table::{BuiltTable, SideRows};
+use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::TritonPlan;
 use crate::report::RunReport;
 use galatea_store::TableView;
@@ -36,13 +36,7 @@ impl Executor<'_> {
             unreachable!("a partitioned join has a build side");
         };
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
-        let mut sides: Vec<SideRows> = Vec::new();
-        for number in 0..pipeline.build_sides.len() {
-            sides.push(match number == cut.side() {
-                true => SideRows::not_built(),
-                false => self.side(pipeline, number, plan.lookups_of(number)).await?,
-            });
-        }
+        let mut sides = self.sides_except(pipeline, &plan, Some(cut.side())).await?;
         let number = partitioned[0].plan.parts as usize;
         let pieces = (0..number).map(|partition| {
             partitioned
@@ -65,13 +59,13 @@ impl Executor<'_> {
             self.run_piece(&mut building, work, (gathered, own.rows), &mut Vec::new(), true)
                 .await
                 .map_err(|failure| of_side(&probe.build_sides[side], failure))?;
-            looked_up[side] = SideRows::built(table_of(building, &mut reports[0], &mut []));
+            looked_up[side] = SideRows::built(building.into_table(&mut reports[0], &mut []));
             let mut probing = PartRuns::new(parts.begun_again);
             let work = (probe, plans.probe.second.clone(), None, true);
             let gathered = queue.next().await?;
             self.run_piece(&mut probing, work, (gathered, rows.rows), &mut looked_up, true)
                 .await?;
-            let matches = table_of(probing, &mut reports[1], &mut looked_up);
+            let matches = probing.into_table(&mut reports[1], &mut looked_up);
             self.ready.lock().leave_matches(probe.id(), matches);
             let columns = plan.lookups_of(cut.side());
             let matches = self.side(pipeline, cut.side(), columns).await;
@@ -109,18 +103,4 @@ impl Executor<'_> {
         self.merge_builds();
         Ok((output.joined(&mut sides), report))
     }
-}
-
-/// The table that the runs over a partition have left, with the table of `sides` that it refers to. Adds
-/// their report to `total`.
-fn table_of(runs: PartRuns, total: &mut Option<RunReport>, sides: &mut [SideRows]) -> BuiltTable {
-    let (output, report) = runs.finish();
-    match total {
-        Some(total) => total.add_part(&report),
-        None => *total = Some(report),
-    }
-    let Output::Built(table) = output.joined(sides) else {
-        unreachable!("the sides of a join stay on the device");
-    };
-    *table
 }
