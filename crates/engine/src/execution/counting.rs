@@ -49,6 +49,7 @@ impl Executor<'_> {
         let queue = Arc::new(ResultQueue::whole());
         let executor = Executor {
             result: &queue,
+            returns: counting.id(),
             builds: Mutex::default(),
             ready: Arc::clone(&self.ready),
             cancelled: Arc::clone(&self.cancelled),

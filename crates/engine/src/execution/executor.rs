@@ -71,8 +71,10 @@ pub(crate) struct Executor<'a> {
     pub memory: &'a MemoryReservation,
     /// Set when the query is cancelled.
     pub cancelled: Arc<AtomicBool>,
-    /// Receives the rows of the node.
+    /// Receives the rows that are returned.
     pub result: &'a Arc<ResultQueue>,
+    /// The pipeline that returns them.
+    pub returns: PipelineId,
     /// Reports of the pipelines that computed build sides, in the order of completion.
     pub builds: Mutex<Vec<RunReport>>,
     /// Tables and rows loaded before the pipelines run, kept for pipelines that run in partitions.
@@ -302,16 +304,21 @@ impl Executor<'_> {
         work: Work,
         run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError> + Send + 'static,
     ) -> Result<Ran, Failure> {
+        // A run that restarts drops its rows from the queue, so the other pipelines have queues of their own.
+        let result = match work.pipeline == self.returns {
+            true => Arc::clone(self.result),
+            false => Arc::new(ResultQueue::whole()),
+        };
         let job = Job {
             session: Arc::clone(self.session),
             config: self.config.clone(),
             work,
             cancelled: Arc::clone(&self.cancelled),
-            result: Arc::clone(self.result),
+            result: Arc::clone(&result),
             progress: self.report.clone(),
         };
         let outcome = match job.is_brief() {
-            true => self.result.filled_by(|| job.caught(run)),
+            true => result.filled_by(|| job.caught(run)),
             false => tokio::task::spawn_blocking(move || job.run(run))
                 .await
                 .unwrap_or_else(|error| Err(RunError::Ended(error.to_string()))),

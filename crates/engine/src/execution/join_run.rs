@@ -108,8 +108,7 @@ impl Executor<'_> {
         attempt: JoinAttempt,
         failure: Failure,
     ) -> Result<JoinAttempt, (JoinAttempt, Failure)> {
-        let is_root = pipeline.id() == pipeline.graph().root_id();
-        let restart = || !is_root || self.result.restart_all();
+        let restart = || pipeline.id() != self.returns || self.result.restart_all();
         let next = match (attempt, &failure) {
             (JoinAttempt::Whole(memory), failure)
                 if failure.wants_memory() && PartitionedState::is_in(pipeline) =>

@@ -79,6 +79,7 @@ impl Executor<'_> {
         is_last: bool,
     ) -> Result<Vec<SideRows>, Failure> {
         let (carried, begun_again) = (Arc::clone(&runs.carried), runs.begun_again);
+        let returns = work.pipeline == self.returns;
         let (output, report, sides) = self
             .launch(work, move |run| {
                 let part = PartRun::new(&carried, is_last, begun_again);
@@ -91,6 +92,9 @@ impl Executor<'_> {
                 Ok((output, report, sides))
             })
             .await?;
+        if returns {
+            self.result.settle();
+        }
         runs.add(output, report);
         Ok(sides)
     }

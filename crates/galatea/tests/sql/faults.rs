@@ -25,6 +25,7 @@ const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
     "SELECT count(*), count(r.k), sum(r.v), max(r.paid), sum(s.v) FROM s LEFT JOIN r ON s.k = r.k",
     "SELECT count(*), count(r.k), sum(r.v), sum(s.v) FROM s LEFT JOIN r ON s.k % 2999 = r.k % 2999 AND r.v > s.v",
+    "SELECT s.k, s.v, r.v FROM s LEFT JOIN r ON s.k = r.k",
 ];
 
 /// The concurrent query.
@@ -209,17 +210,17 @@ async fn queries_survive_failing_calls_in_little_memory() {
     assert!(injected > 20, "{injected} calls failed");
 }
 
-/// Both sides of a join are partitioned, spilled and read back. `memory`: the limit of device memory.
-async fn triton_join_survives_failing_calls(query: usize, memory: &str) {
+/// A join is computed in partitions. `memory`: the limit of device memory. `shown`: by the plan.
+async fn partitions_survive_failing_calls(query: usize, algorithm: &str, memory: &str, shown: &str) {
     let bed = Bed::new(&[
         ("galatea.memory.gpu_limit", memory),
         ("galatea.tuning.build_rows", "0"),
         ("galatea.tuning.chunk_rows", "1000"),
-        ("galatea.join.algorithm", "triton"),
+        ("galatea.join.algorithm", algorithm),
     ])
     .await;
     let plan = text(&bed.pair, &format!("EXPLAIN ANALYZE {}", QUERIES[query])).await;
-    assert!(plan.contains("sides partitioned once"), "{plan}");
+    assert!(plan.contains(shown), "{plan}");
     let (injected, _) = bed
         .campaign(&[query], &[FaultCode::OutOfMemory, FaultCode::Refused], 1, false)
         .await;
@@ -228,12 +229,18 @@ async fn triton_join_survives_failing_calls(query: usize, memory: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn out_of_core_joins_survive_failing_calls() {
-    triton_join_survives_failing_calls(4, "320 KiB").await;
+    partitions_survive_failing_calls(4, "triton", "320 KiB", "sides partitioned once").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn out_of_core_joins_of_repeated_keys_survive_failing_calls() {
-    triton_join_survives_failing_calls(5, "640 KiB").await;
+    partitions_survive_failing_calls(5, "triton", "640 KiB", "sides partitioned once").await;
+}
+
+/// The pipeline of a build side is repeated while the rows of earlier partitions wait for their reader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn returned_rows_of_partitions_survive_failing_calls() {
+    partitions_survive_failing_calls(6, "multipass", "320 KiB", "one after another").await;
 }
 
 /// Copies fail while kernels wait for their chunks.

@@ -277,6 +277,7 @@ impl Task {
             memory: &build,
             cancelled,
             result: queue,
+            returns: self.graph.root_id(),
             builds: Mutex::default(),
             ready: Arc::default(),
         };
@@ -291,7 +292,10 @@ impl Task {
         self.session.engine().history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
-        let mut found = (self.place_again)(&plan, &self.session, &self.config).ok()?;
+        let placed = (self.place_again)(&plan, &self.session, &self.config);
+        let mut found = placed
+            .inspect_err(|reason| tracing::debug!(%reason, "a subtree is not replanned"))
+            .ok()?;
         self.finish_inputs(&mut found).ok()?;
         found.root_mut().fetch = self.graph.root().fetch;
         Some(found)
