@@ -4,7 +4,7 @@
 use super::cost::Estimator;
 use super::cost::correction::{Correction, QueryOnHost};
 use super::decide::{Candidate, Verdict, decide, seconds};
-use super::find::{finder, subtree};
+use super::find::{finder, rows_subtree, subtree};
 use super::pending_warmup::PendingWarmup;
 use super::plan_node::PlanNode;
 use super::sort;
@@ -377,12 +377,9 @@ pub(super) fn place_again(
     let found = |side: &BuildSide| found_in_rows(session, &assessment.keys, side);
     let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
-    let nothing = || Reason::Node {
-        node: plan.name().into(),
-        detail: "nothing to place".into(),
-    };
     let found = sorted.or_else(|| subtree(plan, &finder));
-    let mut found = found.ok_or_else(nothing)??;
+    // The rows of groups alone are no candidate: the sort above them made them one.
+    let mut found = found.unwrap_or_else(|| rows_subtree(plan, plan.schema(), &finder))?;
     found.root_mut().shape = Some(assessment.keys.shape(found.root()));
     assessment.choose_builds(found)
 }

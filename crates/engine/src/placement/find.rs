@@ -98,7 +98,8 @@ fn aggregate_subtree(
     )
 }
 
-fn rows_subtree(
+/// The pipeline that returns the rows of a plan in any order.
+pub(super) fn rows_subtree(
     plan: &Arc<dyn ExecutionPlan>,
     output: SchemaRef,
     finder: &Finder<'_>,
