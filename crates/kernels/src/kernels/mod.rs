@@ -32,6 +32,7 @@ mod link_select;
 mod list_rows;
 mod match_lanes;
 mod nothing;
+mod parquet;
 mod pipeline;
 mod prefix_sum;
 mod radix;
@@ -86,6 +87,13 @@ pub use link_select::{LinkSelect, LinkSelectArguments, Selection};
 pub use list_rows::{ListRows, ListRowsArguments};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
+pub use parquet::{
+    PARQUET_PADDING, ParquetBounds, ParquetCodec, ParquetCopyStrings, ParquetCopyStringsArguments,
+    ParquetDecode, ParquetDecodeArguments, ParquetDecompress, ParquetDelta, ParquetEncoding, ParquetFailure,
+    ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetLevelsKind, ParquetOrder, ParquetPack,
+    ParquetPackArguments, ParquetPacking, ParquetPage, ParquetPageState, ParquetRowKind, ParquetRows,
+    ParquetRowsArguments, ParquetRowsOutput, ParquetSlots, ParquetStep, ParquetStrings,
+};
 pub use pipeline::{
     CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,
     PipelineArguments,
@@ -155,6 +163,15 @@ pub const KERNELS: &[KernelEntry] = &[
     ListRows::ENTRY,
     MatchLanes::ENTRY,
     Nothing::ENTRY,
+    ParquetCopyStrings::ENTRY,
+    ParquetDecompress::ENTRY,
+    ParquetDelta::ENTRY,
+    ParquetFixed::ENTRY,
+    ParquetHybrid::ENTRY,
+    ParquetLevels::ENTRY,
+    ParquetPack::ENTRY,
+    ParquetRows::ENTRY,
+    ParquetStrings::ENTRY,
     Pipeline::ENTRY,
     PrefixSum::ENTRY,
     RadixCheck::ENTRY,
