@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
 /// Crates from bottom to top. A crate may depend on those before it.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "galatea-base",
     "galatea-emulator",
     "galatea-device",
@@ -19,6 +19,7 @@ const LAYERS: [&str; 16] = [
     "galatea-memory",
     "galatea-kmeans",
     "galatea-flow",
+    "galatea-parquet",
     "galatea-store",
     "galatea-expression",
     "galatea-codegen",
@@ -30,12 +31,13 @@ const LAYERS: [&str; 16] = [
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 13] = [
+const SAFE: [&str; 14] = [
     "galatea-base",
     "galatea-layout",
     "galatea-memory",
     "galatea-kmeans",
     "galatea-flow",
+    "galatea-parquet",
     "galatea-store",
     "galatea-expression",
     "galatea-codegen",
