@@ -48,6 +48,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/nothing.h",
     "galatea/args/parquet_copy_strings.h",
     "galatea/args/parquet_decode.h",
+    "galatea/args/parquet_divisor.h",
     "galatea/args/parquet_pack.h",
     "galatea/args/parquet_rows.h",
     "galatea/args/pipeline.h",

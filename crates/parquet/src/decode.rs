@@ -1,16 +1,16 @@
 //! Decoding column chunks: the launches, and what they return.
 
-use galatea_device::{Device, DeviceBuffer, In, Out, Stream};
+use galatea_device::{Device, DeviceBuffer, Stream};
 use galatea_kernels::{
-    ParquetBounds, ParquetCodec, ParquetDecode, ParquetDecompress, ParquetDelta, ParquetEncoding,
-    ParquetFailure, ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetOrder, ParquetPack,
-    ParquetPacking, ParquetPageState, ParquetRowKind, ParquetRows, ParquetRowsOutput, ParquetSlots,
-    ParquetStep, ParquetStrings,
+    ParquetBounds, ParquetCodec, ParquetDecode, ParquetDecompress, ParquetDelta, ParquetDivisor,
+    ParquetEncoding, ParquetFailure, ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetOrder,
+    ParquetPack, ParquetPageState, ParquetRowKind, ParquetRows, ParquetRowsOutput, ParquetSlots, ParquetStep,
+    ParquetStrings,
 };
 
 use crate::batch::Batch;
 use crate::chunk::ColumnChunk;
-use crate::error::{ParquetError, Problem, Result};
+use crate::error::{Problem, Result};
 use crate::shape::{ColumnShape, ValueKind};
 use crate::strings::{DecodedStrings, StringCopier};
 
@@ -63,21 +63,10 @@ pub struct DecodedColumn {
     pub values: DecodedValues,
 }
 
-/// The codes of an integer column: `integer = base + factor * code`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    /// Integer of code 0.
-    pub base: i64,
-    /// Difference of integers with consecutive codes, at least 1.
-    pub factor: u64,
-    /// Bytes of a code: 1, 2, 4 or 8.
-    pub width: u32,
-}
-
 /// The kernels, loaded.
 #[derive(Debug)]
 pub struct Decoder {
-    device: Device,
+    pub(crate) device: Device,
     decompress: ParquetDecompress,
     levels: ParquetLevels,
     hybrid: ParquetHybrid,
@@ -85,7 +74,8 @@ pub struct Decoder {
     delta: ParquetDelta,
     strings: ParquetStrings,
     rows: ParquetRows,
-    pack: ParquetPack,
+    pub(crate) divisor: ParquetDivisor,
+    pub(crate) pack: ParquetPack,
     copier: StringCopier,
 }
 
@@ -158,6 +148,7 @@ impl Decoder {
             delta: ParquetDelta::new(device)?,
             strings: ParquetStrings::new(device)?,
             rows: ParquetRows::new(device)?,
+            divisor: ParquetDivisor::new(device)?,
             pack: ParquetPack::new(device)?,
             copier: StringCopier::new(device)?,
         })
@@ -167,8 +158,9 @@ impl Decoder {
     /// when the function returns.
     ///
     /// # Errors
-    /// [`ParquetError::Damaged`] for bytes that violate the format; [`ParquetError::Unsupported`] for pages
-    /// that the device does not decode; the device's, among them too little memory.
+    /// [`crate::ParquetError::Damaged`] for bytes that violate the format;
+    /// [`crate::ParquetError::Unsupported`] for pages that the device does not decode; the device's, among
+    /// them too little memory.
     pub fn decode(
         &self,
         stream: &Stream,
@@ -329,85 +321,6 @@ impl Decoder {
             validity,
             values,
         })
-    }
-
-    /// Converts decoded integers to the codes of a frame; NULL rows receive code 0. The caller chooses the
-    /// frame from [`DecodedValues::Fixed::bounds`]: every integer has to have a code of the width.
-    ///
-    /// # Errors
-    /// The device's; [`galatea_device::DeviceError::Range`] if the column does not have integers.
-    pub fn pack(&self, stream: &Stream, column: &DecodedColumn, frame: Frame) -> Result<DeviceBuffer<u8>> {
-        let (values, bytes) = match &column.values {
-            DecodedValues::Fixed { form, values, .. } => (values.as_slice(), form.width()),
-            DecodedValues::Indices { .. } | DecodedValues::Strings(_) => {
-                return Err(ParquetError::Device(galatea_device::DeviceError::Range {
-                    what: "integers of a string column",
-                    start: 0,
-                    end: column.rows as u64,
-                    len: 0,
-                }));
-            }
-        };
-        let packing = ParquetPacking::Integers {
-            values: In(values),
-            bytes,
-            base: frame.base,
-            factor: frame.factor,
-        };
-        self.packed(stream, column, packing, frame.width)
-    }
-
-    /// Converts indices to codes of `width` bytes: `map` has the code of each index. NULL rows receive code
-    /// 0.
-    ///
-    /// # Errors
-    /// The device's; [`galatea_device::DeviceError::Range`] if the column does not have indices, or `map`
-    /// not a code for each.
-    pub fn pack_indices(
-        &self,
-        stream: &Stream,
-        column: &DecodedColumn,
-        map: &DeviceBuffer<u32>,
-        width: u32,
-    ) -> Result<DeviceBuffer<u8>> {
-        let range = |end: usize| {
-            ParquetError::Device(galatea_device::DeviceError::Range {
-                what: "codes of dictionary indices",
-                start: 0,
-                end: end as u64,
-                len: map.len() as u64,
-            })
-        };
-        let DecodedValues::Indices {
-            indices,
-            dictionary_values,
-            ..
-        } = &column.values
-        else {
-            return Err(range(column.rows));
-        };
-        if map.len() != *dictionary_values {
-            return Err(range(*dictionary_values));
-        }
-        let packing = ParquetPacking::Indices {
-            indices: In(indices),
-            map: In(map),
-        };
-        self.packed(stream, column, packing, width)
-    }
-
-    fn packed(
-        &self,
-        stream: &Stream,
-        column: &DecodedColumn,
-        packing: ParquetPacking<'_>,
-        width: u32,
-    ) -> Result<DeviceBuffer<u8>> {
-        let mut codes = self.device.alloc::<u8>(stream, column.rows * width as usize)?;
-        let validity = column.validity.as_ref().map(In);
-        self.pack
-            .launch(stream, (packing, column.rows), validity, width, Out(&mut codes))?;
-        Ok(codes.assume_written())
     }
 }
 

@@ -29,13 +29,15 @@ mod decode;
 mod decompress;
 mod error;
 mod header;
+mod pack;
 mod pages;
 mod shape;
 mod strings;
 mod thrift;
 
 pub use chunk::ColumnChunk;
-pub use decode::{Bounds, DecodedColumn, DecodedValues, Decoder, Frame};
+pub use decode::{Bounds, DecodedColumn, DecodedValues, Decoder};
 pub use error::{ParquetError, Place, Problem, Result, Unsupported};
+pub use pack::Frame;
 pub use shape::{ColumnShape, ValueKind, unsupported};
 pub use strings::{DecodedStrings, Offsets};

@@ -89,10 +89,11 @@ pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use parquet::{
     PARQUET_PADDING, ParquetBounds, ParquetCodec, ParquetCopyStrings, ParquetCopyStringsArguments,
-    ParquetDecode, ParquetDecodeArguments, ParquetDecompress, ParquetDelta, ParquetEncoding, ParquetFailure,
-    ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetLevelsKind, ParquetOrder, ParquetPack,
-    ParquetPackArguments, ParquetPacking, ParquetPage, ParquetPageState, ParquetRowKind, ParquetRows,
-    ParquetRowsArguments, ParquetRowsOutput, ParquetSlots, ParquetStep, ParquetStrings,
+    ParquetDecode, ParquetDecodeArguments, ParquetDecompress, ParquetDelta, ParquetDivisor,
+    ParquetDivisorArguments, ParquetEncoding, ParquetFailure, ParquetFixed, ParquetForm, ParquetHybrid,
+    ParquetLevels, ParquetLevelsKind, ParquetOrder, ParquetPack, ParquetPackArguments, ParquetPacking,
+    ParquetPage, ParquetPageState, ParquetRowKind, ParquetRows, ParquetRowsArguments, ParquetRowsOutput,
+    ParquetSlots, ParquetStep, ParquetStrings,
 };
 pub use pipeline::{
     CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,
@@ -166,6 +167,7 @@ pub const KERNELS: &[KernelEntry] = &[
     ParquetCopyStrings::ENTRY,
     ParquetDecompress::ENTRY,
     ParquetDelta::ENTRY,
+    ParquetDivisor::ENTRY,
     ParquetFixed::ENTRY,
     ParquetHybrid::ENTRY,
     ParquetLevels::ENTRY,

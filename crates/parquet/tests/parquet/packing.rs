@@ -76,6 +76,41 @@ fn integers_become_codes_of_a_frame() {
 }
 
 #[test]
+fn common_divisors_of_differences() {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use std::sync::Arc;
+
+    for bench in Bench::all() {
+        for (values, divisor) in [
+            (vec![Some(5); 100], 0),
+            (vec![None, Some(-4), None], 0),
+            (vec![Some(i64::MIN), None, Some(i64::MAX)], u64::MAX),
+            ((0..2000).map(|number| Some(number * 60 + 1)).collect(), 60),
+            (
+                (0..2000)
+                    .map(|number| (number != 700).then_some(number * 36 - 18))
+                    .collect(),
+                36,
+            ),
+            (
+                (0..2000)
+                    .map(|number| Some(if number == 1999 { 7 } else { number * 6 }))
+                    .collect(),
+                1,
+            ),
+        ] {
+            let least = values.iter().flatten().min().copied().unwrap();
+            let array = Arc::new(Int64Array::from(values)) as ArrayRef;
+            let batch = RecordBatch::try_from_iter([("v", array)]).unwrap();
+            let file = crate::sample::written(&batch, Default::default());
+            let decoded = file.column(&bench, 0).unwrap();
+            let found = bench.decoder.common_divisor(&bench.stream, &decoded, least);
+            assert_eq!(found.unwrap(), divisor);
+        }
+    }
+}
+
+#[test]
 fn multiples_are_divided_by_the_factor() {
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
     use std::sync::Arc;
@@ -85,6 +120,10 @@ fn multiples_are_divided_by_the_factor() {
     let batch = RecordBatch::try_from_iter([("v", Arc::new(values) as ArrayRef)]).unwrap();
     let file = crate::sample::written(&batch, Default::default());
     let decoded = file.column(&bench, 0).unwrap();
+    let divisor = bench
+        .decoder
+        .common_divisor(&bench.stream, &decoded, 7 - 299 * 1_000_000);
+    assert_eq!(divisor.unwrap(), 1_000_000);
     let frame = Frame {
         base: 7 - 299 * 1_000_000,
         factor: 1_000_000,

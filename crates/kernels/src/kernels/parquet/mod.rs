@@ -28,7 +28,7 @@ pub use page::{
     ParquetPage, ParquetPageState,
 };
 pub use rows::{
-    ParquetBounds, ParquetCopyStrings, ParquetCopyStringsArguments, ParquetOrder, ParquetPack,
-    ParquetPackArguments, ParquetPacking, ParquetRowKind, ParquetRows, ParquetRowsArguments,
-    ParquetRowsOutput,
+    ParquetBounds, ParquetCopyStrings, ParquetCopyStringsArguments, ParquetDivisor, ParquetDivisorArguments,
+    ParquetOrder, ParquetPack, ParquetPackArguments, ParquetPacking, ParquetRowKind, ParquetRows,
+    ParquetRowsArguments, ParquetRowsOutput,
 };

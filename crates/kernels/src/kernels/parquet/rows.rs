@@ -143,6 +143,28 @@ kernel_arguments! {
     }
 }
 
+kernel_arguments! {
+    /// Arguments of `parquet_divisor`.
+    pub struct ParquetDivisorArguments in "galatea/args/parquet_divisor.h" {
+        /// Integers by row.
+        pub values: DevicePointer<u64>,
+        /// One bit per row; null: all are valid.
+        pub validity: DevicePointer<u32>,
+        /// Greatest common divisor by block.
+        pub divisors: DevicePointer<u64>,
+        /// The least integer.
+        pub base: u64,
+        /// Number of rows.
+        pub rows: u64,
+        /// Words of an integer.
+        pub words: u64,
+    }
+}
+
+resident_kernel! {
+    /// Finds the greatest common divisor of differences.
+    ParquetDivisor, "parquet_divisor", ParquetDivisorArguments
+}
 resident_kernel! {
     /// Distributes values from slots to rows.
     ParquetRows, "parquet_rows", ParquetRowsArguments
@@ -379,5 +401,50 @@ impl ParquetPack {
         }
         let geometry = Geometry::grid_stride(rows as u64, BLOCK.into(), BLOCK, self.blocks);
         self.function.launch(stream, geometry, &arguments, &references)
+    }
+}
+
+impl ParquetDivisor {
+    /// Number of divisors that a launch over a number of rows writes.
+    #[must_use]
+    pub fn divisors(&self, rows: usize) -> usize {
+        self.geometry(rows).grid.x as usize
+    }
+
+    fn geometry(&self, rows: usize) -> Geometry {
+        Geometry::grid_stride(rows as u64, BLOCK.into(), BLOCK, self.blocks)
+    }
+
+    /// Writes the greatest common divisor of the differences between the integers of a block and `base`, the
+    /// least integer, for each block; 0 if all are equal to it. `values` are integers of `bytes` bytes each:
+    /// 8, or 16 with differences below 2^64.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] for arrays that have not the length of the rows; the device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        (values, bytes): (In<'_, u8>, usize),
+        validity: Option<In<'_, u32>>,
+        (base, rows): (u64, usize),
+        divisors: Out<'_, u64>,
+    ) -> Result<()> {
+        same_length("integers of rows", rows * bytes, values.len())?;
+        same_length("divisors of blocks", self.divisors(rows), divisors.len())?;
+        if let Some(validity) = &validity {
+            same_length("validity of rows", rows.div_ceil(32), validity.len())?;
+        }
+        let arguments = ParquetDivisorArguments {
+            values: DevicePointer::new(values.pointer().address()),
+            validity: validity.as_ref().map_or(DevicePointer::NULL, In::pointer),
+            divisors: divisors.pointer(),
+            base,
+            rows: rows as u64,
+            words: (bytes / size_of::<u64>()) as u64,
+        };
+        let mut references = vec![values.reference(), divisors.reference()];
+        references.extend(validity.as_ref().map(In::reference));
+        self.function
+            .launch(stream, self.geometry(rows), &arguments, &references)
     }
 }
