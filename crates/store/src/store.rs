@@ -17,6 +17,7 @@ use crate::column::Column;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
 use crate::ledger::{Ledger, Reservation};
 use crate::packed::Packing;
+use crate::page_decoder::PageDecoder;
 use crate::source::TableId;
 use crate::version::FileVersions;
 
@@ -52,6 +53,7 @@ pub struct Store {
     pub(crate) file_versions: FileVersions,
     chunk_rows: AtomicUsize,
     packing: Mutex<Packing>,
+    page_decoder: Mutex<Option<Arc<PageDecoder>>>,
     cache: Mutex<Cache>,
     /// Held during admission, so that two loads do not both count on the same free bytes.
     admission: Mutex<()>,
@@ -81,6 +83,7 @@ impl Store {
             file_versions: FileVersions::default(),
             chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
             packing: Mutex::new(options.packing),
+            page_decoder: Mutex::default(),
             cache: Mutex::default(),
             admission: Mutex::default(),
         })
@@ -104,6 +107,16 @@ impl Store {
     /// Changes which codes are packed. Columns that are encoded already keep theirs.
     pub fn set_packing(&self, packing: Packing) {
         *self.packing.lock() = packing;
+    }
+
+    /// The device that decodes pages of Parquet files; none if the host does.
+    pub fn page_decoder(&self) -> Option<Arc<PageDecoder>> {
+        self.page_decoder.lock().clone()
+    }
+
+    /// Changes which device decodes pages of Parquet files, for later loads.
+    pub fn set_page_decoder(&self, decoder: Option<Arc<PageDecoder>>) {
+        *self.page_decoder.lock() = decoder;
     }
 
     /// Host memory for encoded columns, in bytes.

@@ -18,6 +18,7 @@
 
 mod chunk;
 mod codes;
+mod decoded;
 pub(crate) mod dictionary;
 mod encoder;
 mod fixed;
@@ -29,6 +30,7 @@ mod slots;
 pub(crate) mod string;
 
 pub(crate) use self::chunk::LocalChunk;
+pub(crate) use self::decoded::Decoded;
 pub use self::dictionary::strings_array;
 pub(crate) use self::encoder::ColumnEncoder;
 pub(crate) use self::integer::greatest_common_divisor;

@@ -19,8 +19,10 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
+use galatea_parquet::{ColumnShape, ParquetError};
 
 use super::column_bytes::ColumnBytes;
+use super::column_shape::column_shape;
 use super::files::TableFiles;
 use crate::damage::contained;
 use crate::decode::plain_type;
@@ -41,7 +43,7 @@ pub(super) struct Int96 {
 
 /// The way one column is read from one file.
 #[derive(Debug)]
-enum ColumnReader {
+pub(super) enum ColumnReader {
     /// The file does not have the column.
     Null,
     /// The same value in every row.
@@ -54,6 +56,8 @@ enum ColumnReader {
         metadata: ArrowReaderMetadata,
         /// Like `metadata`, but returning an Arrow dictionary; for strings.
         dictionary: Option<ArrowReaderMetadata>,
+        /// The column's shape, if the device decodes it to the same values.
+        shape: Option<ColumnShape>,
     },
 }
 
@@ -61,8 +65,8 @@ enum ColumnReader {
 pub(super) struct Readers {
     pub(super) row_groups: Arc<RowGroups>,
     /// By column, then file.
-    columns: Vec<Vec<ColumnReader>>,
-    fields: Vec<Field>,
+    pub(super) columns: Vec<Vec<ColumnReader>>,
+    pub(super) fields: Vec<Field>,
 }
 
 impl Readers {
@@ -120,6 +124,75 @@ impl Readers {
         encoder: &ChunkEncoder,
         chunk: usize,
         column: usize,
+        mut fetched: Vec<Option<Vec<Bytes>>>,
+    ) -> Result<LocalChunk> {
+        let mut damage = None;
+        if let Some(decoder) = encoder.store.page_decoder() {
+            let shape = self.shape_on_device(chunk, column);
+            if let Some(shape) = shape {
+                let bytes = self.read_all(chunk, column, fetched)?;
+                let kernels = (decoder.as_ref(), &encoder.encoders[column]);
+                match self.encode_on_device(kernels, (chunk, column), &shape, &bytes) {
+                    Ok(encoded) => {
+                        decoder.count(true);
+                        let length = bytes.iter().flatten().map(Bytes::len).sum::<usize>();
+                        return encoder.account(encoded?, length as u64);
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a column is decoded on the host");
+                        damage = matches!(error, ParquetError::Damaged { .. }).then_some(error);
+                    }
+                }
+                fetched = bytes.into_iter().map(Some).collect();
+            }
+            decoder.count(false);
+        }
+        // The device names the page and the numbers of a damaged file, which the parquet crate does not.
+        let decoded = self.encode_on_host(encoder, chunk, column, fetched);
+        match (decoded, damage) {
+            (
+                Err(StoreError::CorruptFile {
+                    file,
+                    column,
+                    row_group,
+                    ..
+                }),
+                Some(damage),
+            ) => Err(StoreError::CorruptFile {
+                file,
+                column,
+                row_group,
+                source: damage.into(),
+            }),
+            (decoded, _) => decoded,
+        }
+    }
+
+    /// The column chunks of each run of a chunk.
+    fn read_all(
+        &self,
+        chunk: usize,
+        column: usize,
+        fetched: Vec<Option<Vec<Bytes>>>,
+    ) -> Result<Vec<Vec<Bytes>>> {
+        let runs = self.row_groups.chunks[chunk].iter().zip(fetched);
+        runs.map(|(run, fetched)| match fetched {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let file = &self.row_groups.files[run.file];
+                let ranges = self.ranges(run, column).into_iter();
+                ranges.map(|range| file.read(range)).collect()
+            }
+        })
+        .collect()
+    }
+
+    /// Decodes one column of one chunk with the parquet crate, and encodes it.
+    fn encode_on_host(
+        &self,
+        encoder: &ChunkEncoder,
+        chunk: usize,
+        column: usize,
         fetched: Vec<Option<Vec<Bytes>>>,
     ) -> Result<LocalChunk> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
@@ -135,6 +208,7 @@ impl Readers {
                     leaf,
                     metadata,
                     dictionary,
+                    ..
                 } => {
                     let mut fetched = fetched.map(Vec::into_iter);
                     let ranges = self.ranges(run, column);
@@ -244,6 +318,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
         leaf,
         metadata: metadata(&data_type)?,
         dictionary: dictionary.as_ref().map(metadata).transpose()?,
+        shape: column_shape(&descriptor.column(leaf), stored.data_type(), field.data_type()),
     })
 }
 

@@ -21,11 +21,13 @@
 
 mod column_bytes;
 mod column_reader;
+mod column_shape;
 mod files;
 mod format;
 mod guarded;
 mod load;
 mod native;
+mod on_device;
 mod parquet;
 mod table;
 

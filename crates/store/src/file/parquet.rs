@@ -1,9 +1,9 @@
 //! Columns of Parquet files.
 //!
 //! The unit of work is one column of one chunk. One thread reads its bytes, one piece per row group, decodes
-//! them with the parquet crate and encodes them ([`super::column_reader`]). All cores thus work on
-//! independent units, and none waits for another. From object stores, asynchronous requests read ahead of the
-//! threads.
+//! them with the parquet crate, or on a device ([`super::on_device`]), and encodes them
+//! ([`super::column_reader`]). All cores thus work on independent units, and none waits for another. From
+//! object stores, asynchronous requests read ahead of the threads.
 
 use std::sync::Arc;
 

@@ -102,7 +102,7 @@ pub(crate) fn context() -> SessionContext {
 }
 
 /// A column of every type that Parquet can hold.
-fn batch(rows: usize, shape: Shape, nulls: Nulls, seed: u64) -> RecordBatch {
+pub(crate) fn batch(rows: usize, shape: Shape, nulls: Nulls, seed: u64) -> RecordBatch {
     let writable = |data_type: &DataType| {
         !matches!(
             data_type,
@@ -122,7 +122,7 @@ fn batch(rows: usize, shape: Shape, nulls: Nulls, seed: u64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-fn write(path: &Path, batch: &RecordBatch, properties: WriterProperties) {
+pub(crate) fn write(path: &Path, batch: &RecordBatch, properties: WriterProperties) {
     let mut writer =
         ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();

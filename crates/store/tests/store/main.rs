@@ -3,6 +3,7 @@
 
 mod cache;
 mod data;
+mod device_pages;
 mod encoding;
 mod files;
 mod layout;
