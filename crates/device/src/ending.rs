@@ -11,7 +11,7 @@ static AT_WORK: RwLock<()> = RwLock::new(());
 
 /// Does work that must finish before the process ends. If the end has begun, the calling thread stops here.
 /// Calls must not be nested, since the process would wait forever.
-pub(crate) fn before_the_end<T>(work: impl FnOnce() -> T) -> T {
+pub fn before_the_end<T>(work: impl FnOnce() -> T) -> T {
     static BEFORE: Once = Once::new();
     static AFTER: Once = Once::new();
     BEFORE.call_once(wait_at_the_end);

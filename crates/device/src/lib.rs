@@ -86,6 +86,7 @@ pub use compiler::{Nvrtc, compile_for};
 pub use copies::Download;
 pub use device::{Device, DeviceOptions, MemoryUse};
 pub use emulator::EmulatorOptions;
+pub use ending::before_the_end;
 pub use errors::{DeviceError, Missing, Result};
 pub use event::Event;
 pub use geometry::{Dim, Geometry, Resources};

@@ -1,14 +1,13 @@
 //! The pages of the column chunks that are decoded together: their place on the device.
 
-use std::borrow::Cow;
-
-use galatea_device::{Device, DeviceBuffer, Stream};
+use galatea_device::DeviceBuffer;
 use galatea_kernels::{PARQUET_PADDING, ParquetCodec, ParquetEncoding, ParquetPage, ParquetSlots};
 use rayon::prelude::*;
 
 use crate::chunk::ColumnChunk;
 use crate::decompress::{HostCodec, Route};
 use crate::error::{ParquetError, Problem, Result, Unsupported};
+use crate::lane::Lane;
 use crate::pages::{Page, pages};
 use crate::shape::{ColumnShape, ValueKind};
 
@@ -131,7 +130,7 @@ impl<'c> Batch<'c> {
     }
 
     /// Decompresses the pages of the host's codecs, on all cores.
-    fn decompressed(&self) -> Result<Vec<Option<Vec<u8>>>> {
+    pub(crate) fn decompressed(&self) -> Result<Vec<Option<Vec<u8>>>> {
         let numbered = self.pages.par_iter().enumerate();
         numbered
             .map(|(number, (chunk, page))| match self.routes[*chunk] {
@@ -169,52 +168,17 @@ impl<'c> Batch<'c> {
         Ok(body)
     }
 
-    /// Copies the pages to the device, and allocates memory for their values.
-    pub(crate) fn upload(
+    /// Enters the addresses of pages into the page table, and allocates memory for their values. `stored` has
+    /// the bytes of the pages; see [`Stored::start_of`].
+    pub(crate) fn place(
         &mut self,
-        device: &Device,
-        stream: &Stream,
+        lane: &mut Lane,
         shape: &ColumnShape,
+        stored: Stored,
     ) -> Result<ParquetSlots> {
-        let decompressed = self.decompressed()?;
-        // Column chunks travel as they are; where the host has decompressed the pages, each page does.
-        let mut pieces: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
-        let mut end = 0;
-        let mut place = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(ALIGNMENT);
-            start
-        };
-        let starts: Vec<usize> = self
-            .chunks
-            .iter()
-            .zip(&self.routes)
-            .map(|(chunk, route)| match route {
-                Route::Device(_) => {
-                    let start = place(chunk.bytes.len());
-                    pieces.push((start, Cow::Borrowed(chunk.bytes)));
-                    start
-                }
-                Route::Host(_) => 0,
-            })
+        let starts: Vec<usize> = (self.pages.iter().enumerate())
+            .map(|(number, (chunk, page))| stored.start_of(number, *chunk, page))
             .collect();
-        let mut stored = Vec::with_capacity(self.pages.len());
-        for ((chunk, page), body) in self.pages.iter().zip(decompressed) {
-            stored.push(match body {
-                Some(body) => {
-                    let start = place(body.len());
-                    pieces.push((start, Cow::Owned(body)));
-                    start
-                }
-                None => starts[*chunk] + page.start,
-            });
-        }
-        let mut source = device
-            .alloc::<u8>(stream, end + PARQUET_PADDING)?
-            .assume_written();
-        for (start, bytes) in &pieces {
-            stream.copy_from_slice(source.slice_mut(*start..*start + bytes.len())?, bytes)?;
-        }
         let is_compressed = |page: &ParquetPage| page.codec != ParquetCodec::Uncompressed as u32;
         let mut body_bytes = 0;
         let mut bodies = Vec::with_capacity(self.table.len());
@@ -224,11 +188,12 @@ impl<'c> Batch<'c> {
                 body_bytes += (page.body_bytes as usize).next_multiple_of(ALIGNMENT);
             }
         }
-        let decoded = device
-            .alloc::<u8>(stream, body_bytes + PARQUET_PADDING)?
+        let decoded = lane
+            .device()
+            .alloc::<u8>(lane.stream(), body_bytes + PARQUET_PADDING)?
             .assume_written();
-        for ((page, stored), body) in self.table.iter_mut().zip(stored).zip(bodies) {
-            page.stored = source.address() + stored as u64;
+        for ((page, start), body) in self.table.iter_mut().zip(starts).zip(bodies) {
+            page.stored = stored.bytes.address() + start as u64;
             page.body = match is_compressed(page) {
                 true => decoded.address() + body as u64,
                 false => page.stored,
@@ -238,13 +203,12 @@ impl<'c> Batch<'c> {
                 page.stored_bytes = page.body_bytes;
             }
         }
-        self.allocate(device, stream, shape, (source, decoded))
+        self.allocate(lane, shape, (stored.bytes, decoded))
     }
 
     fn allocate(
         &self,
-        device: &Device,
-        stream: &Stream,
+        lane: &mut Lane,
         shape: &ColumnShape,
         (stored, bodies): (DeviceBuffer<u8>, DeviceBuffer<u8>),
     ) -> Result<ParquetSlots> {
@@ -267,10 +231,12 @@ impl<'c> Batch<'c> {
             ValueKind::Fixed { form, .. } => form.width(),
             ValueKind::Strings { .. } => 0,
         };
+        let pages = lane.upload(&self.table)?;
+        let (device, stream) = (lane.device(), lane.stream());
         Ok(ParquetSlots {
             stored,
             bodies,
-            pages: device.upload(stream, &self.table)?,
+            pages,
             states: device.zeroed(stream, self.table.len())?,
             validity: device.alloc(stream, self.words)?.assume_written(),
             before: device.alloc(stream, self.words)?.assume_written(),
@@ -280,5 +246,67 @@ impl<'c> Batch<'c> {
             lengths: device.alloc(stream, located)?.assume_written(),
             heap: device.alloc(stream, 0)?.assume_written(),
         })
+    }
+}
+
+/// The bytes of pages on the device.
+pub(crate) struct Stored {
+    pub(crate) bytes: DeviceBuffer<u8>,
+    /// First byte of each column chunk that travels as it is.
+    chunks: Vec<usize>,
+    /// First byte of each page that the host has decompressed.
+    bodies: Vec<Option<usize>>,
+}
+
+impl Stored {
+    /// Copies column chunks to the device as they are in the file, or the `bodies` of pages that the host has
+    /// decompressed. The copies may still be running when the function returns.
+    pub(crate) fn upload(
+        lane: &mut Lane,
+        chunks: &[ColumnChunk<'_>],
+        routes: &[Route],
+        bodies: &[Option<Vec<u8>>],
+    ) -> Result<Self> {
+        let mut end = 0;
+        let mut place = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(ALIGNMENT);
+            start
+        };
+        let whole = |(chunk, route): (&ColumnChunk<'_>, &Route)| match route {
+            Route::Device(_) => place(chunk.bytes.len()),
+            Route::Host(_) => place(0),
+        };
+        let starts: Vec<usize> = chunks.iter().zip(routes).map(whole).collect();
+        let of_bodies: Vec<Option<usize>> = (bodies.iter())
+            .map(|body| body.as_ref().map(|body| place(body.len())))
+            .collect();
+        let mut bytes = lane
+            .device()
+            .alloc::<u8>(lane.stream(), end + PARQUET_PADDING)?
+            .assume_written();
+        for ((chunk, route), start) in chunks.iter().zip(routes).zip(&starts) {
+            if matches!(route, Route::Device(_)) {
+                lane.write(&mut bytes, *start, chunk.bytes)?;
+            }
+        }
+        for (body, start) in bodies.iter().zip(&of_bodies) {
+            if let (Some(body), Some(start)) = (body, start) {
+                lane.write(&mut bytes, *start, body)?;
+            }
+        }
+        Ok(Self {
+            bytes,
+            chunks: starts,
+            bodies: of_bodies,
+        })
+    }
+
+    /// The first byte of a page, by its number in the page table and the number of its chunk.
+    fn start_of(&self, number: usize, chunk: usize, page: &Page) -> usize {
+        match self.bodies.get(number) {
+            Some(Some(start)) => *start,
+            _ => self.chunks[chunk] + page.start,
+        }
     }
 }

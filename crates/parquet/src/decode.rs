@@ -2,17 +2,18 @@
 
 use galatea_device::{Device, DeviceBuffer, Stream};
 use galatea_kernels::{
-    ParquetBounds, ParquetCodec, ParquetDecode, ParquetDecompress, ParquetDelta, ParquetDivisor,
-    ParquetEncoding, ParquetFailure, ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetOrder,
-    ParquetPack, ParquetPageState, ParquetRowKind, ParquetRows, ParquetRowsOutput, ParquetSlots, ParquetStep,
-    ParquetStrings,
+    ParquetBounds, ParquetDecode, ParquetDecompress, ParquetDelta, ParquetDivisor, ParquetFailure,
+    ParquetFixed, ParquetForm, ParquetHybrid, ParquetLevels, ParquetOrder, ParquetPack, ParquetPageState,
+    ParquetRowKind, ParquetRows, ParquetRowsOutput, ParquetSlots, ParquetStep, ParquetStrings,
 };
 
-use crate::batch::Batch;
-use crate::chunk::ColumnChunk;
+use crate::batch::{Batch, Stored};
 use crate::error::{Problem, Result};
+use crate::input::Input;
+use crate::lane::Lane;
 use crate::shape::{ColumnShape, ValueKind};
 use crate::strings::{DecodedStrings, StringCopier};
+use crate::tasks::{Kernel, Tasks};
 
 /// Bounds of the values of a column that are neither NULL nor NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,60 +80,6 @@ pub struct Decoder {
     copier: StringCopier,
 }
 
-/// The tasks of each kernel: numbers of pages.
-#[derive(Debug, Default)]
-struct Tasks {
-    decompress: Vec<u64>,
-    levels: Vec<u64>,
-    hybrid: Vec<u64>,
-    fixed: Vec<u64>,
-    delta: Vec<u64>,
-    strings: Vec<u64>,
-    /// Pages of `strings` whose strings have to be joined.
-    joined: Vec<u64>,
-    /// Tasks of pages of `strings` that are numbers.
-    converted: Vec<u64>,
-}
-
-impl Tasks {
-    fn new(batch: &Batch<'_>, shape: &ColumnShape) -> Self {
-        let mut tasks = Self::default();
-        for (number, ((_, page), entry)) in batch.pages.iter().zip(&batch.table).enumerate() {
-            let task = (number as u64) << 32;
-            let parts = || {
-                (0..page.rows)
-                    .step_by(ParquetFixed::TASK_VALUES as usize)
-                    .map(move |first| task | u64::from(first))
-            };
-            if entry.codec != ParquetCodec::Uncompressed as u32 {
-                tasks.decompress.push(task);
-            }
-            tasks.levels.push(task);
-            if page.rows == 0 {
-                continue;
-            }
-            match page.encoding {
-                ParquetEncoding::Rle | ParquetEncoding::Dictionary => tasks.hybrid.push(task),
-                ParquetEncoding::DeltaBinaryPacked => tasks.delta.push(task),
-                ParquetEncoding::ByteStreamSplit => tasks.fixed.extend(parts()),
-                ParquetEncoding::Plain if shape.value_bytes > 0 => tasks.fixed.extend(parts()),
-                ParquetEncoding::Plain
-                | ParquetEncoding::DeltaLengthByteArray
-                | ParquetEncoding::DeltaByteArray => {
-                    tasks.strings.push(task);
-                    if page.encoding == ParquetEncoding::DeltaByteArray {
-                        tasks.joined.push(task);
-                    }
-                    if matches!(shape.kind, ValueKind::Fixed { .. }) {
-                        tasks.converted.extend(parts());
-                    }
-                }
-            }
-        }
-        tasks
-    }
-}
-
 impl Decoder {
     /// Compiles or finds the kernels.
     ///
@@ -154,23 +101,30 @@ impl Decoder {
         })
     }
 
-    /// Decodes the column chunks of one column, in the order of their rows. The stream may still be working
-    /// when the function returns.
+    /// Decodes the column chunks of one column, in the order of their rows. The lane may still be working
+    /// when the function returns. Does not wait for the thread pool of the caller.
     ///
     /// # Errors
     /// [`crate::ParquetError::Damaged`] for bytes that violate the format;
     /// [`crate::ParquetError::Unsupported`] for pages that the device does not decode; the device's, among
     /// them too little memory.
-    pub fn decode(
-        &self,
-        stream: &Stream,
-        shape: &ColumnShape,
-        chunks: &[ColumnChunk<'_>],
-    ) -> Result<DecodedColumn> {
-        let mut batch = Batch::new(chunks, shape)?;
-        let mut slots = batch.upload(&self.device, stream, shape)?;
-        let nulls = self.decode_pages(stream, shape, &mut batch, &mut slots)?;
-        let column = self.distribute(stream, shape, &batch, &slots, nulls)?;
+    pub fn decode(&self, lane: &mut Lane, input: Input<'_>) -> Result<DecodedColumn> {
+        let Input {
+            shape,
+            chunks,
+            routes,
+            read,
+        } = input;
+        let (batch, bodies) = read.unzip();
+        let stored = Stored::upload(lane, chunks, &routes, &bodies.unwrap_or_default())?;
+        let mut batch = match batch {
+            Some(batch) => batch,
+            // The copies are running meanwhile.
+            None => Batch::new(chunks, shape)?,
+        };
+        let mut slots = batch.place(lane, shape, stored)?;
+        let nulls = self.decode_pages(lane, shape, &mut batch, &mut slots)?;
+        let column = self.distribute(lane.stream(), shape, &batch, &slots, nulls)?;
         check_limits(shape, &batch, &column)?;
         Ok(column)
     }
@@ -178,12 +132,15 @@ impl Decoder {
     /// Decodes all pages to slots. Returns the number of NULL rows.
     fn decode_pages(
         &self,
-        stream: &Stream,
+        lane: &mut Lane,
         shape: &ColumnShape,
         batch: &mut Batch<'_>,
         slots: &mut ParquetSlots,
     ) -> Result<u64> {
         let tasks = Tasks::new(batch, shape);
+        let on_device = lane.upload(&tasks.all)?;
+        let stream = lane.stream().clone();
+        let stream = &stream;
         let step = ParquetStep {
             form: match shape.kind {
                 ValueKind::Fixed { form, .. } => form,
@@ -193,35 +150,33 @@ impl Decoder {
             unit: shape.unit,
             phase: 0,
         };
-        let launch = |kernel: &dyn ParquetDecode, tasks: &[u64], phase, slots: &mut ParquetSlots| {
-            if tasks.is_empty() {
-                return Ok(());
-            }
-            let tasks = self.device.upload(stream, tasks)?;
-            kernel.launch(stream, slots, &tasks, &ParquetStep { phase, ..step })
+        let launch = |kernel: &dyn ParquetDecode, of: Kernel, phase, slots: &mut ParquetSlots| {
+            let tasks = on_device.slice(tasks.range(of))?;
+            kernel.launch(stream, slots, tasks, &ParquetStep { phase, ..step })
         };
-        launch(&self.decompress, &tasks.decompress, 0, slots)?;
-        launch(&self.levels, &tasks.levels, 0, slots)?;
-        launch(&self.fixed, &tasks.fixed, 0, slots)?;
-        launch(&self.delta, &tasks.delta, 0, slots)?;
-        launch(&self.hybrid, &tasks.hybrid, 0, slots)?;
-        launch(&self.strings, &tasks.strings, 0, slots)?;
+        launch(&self.decompress, Kernel::Decompress, 0, slots)?;
+        launch(&self.levels, Kernel::Levels, 0, slots)?;
+        launch(&self.fixed, Kernel::Fixed, 0, slots)?;
+        launch(&self.delta, Kernel::Delta, 0, slots)?;
+        launch(&self.hybrid, Kernel::Hybrid, 0, slots)?;
+        launch(&self.strings, Kernel::Strings, 0, slots)?;
         let states = stream.read(&slots.states, ..)?;
         check_states(batch, &states)?;
-        if !tasks.joined.is_empty() {
+        let joined = tasks.range(Kernel::Joined);
+        if !joined.is_empty() {
             let mut bytes = 0;
-            for task in &tasks.joined {
+            for task in &tasks.all[joined] {
                 let page = (task >> 32) as usize;
                 batch.table[page].heap = bytes;
                 bytes += states[page].heap_bytes;
             }
             let padded = bytes as usize + galatea_kernels::PARQUET_PADDING;
             slots.heap = self.device.alloc(stream, padded)?.assume_written();
-            slots.pages = self.device.upload(stream, &batch.table)?;
-            launch(&self.strings, &tasks.joined, 1, slots)?;
+            slots.pages = lane.upload(&batch.table)?;
+            launch(&self.strings, Kernel::Joined, 1, slots)?;
         }
-        if !tasks.converted.is_empty() {
-            launch(&self.fixed, &tasks.converted, 1, slots)?;
+        if !tasks.range(Kernel::Converted).is_empty() {
+            launch(&self.fixed, Kernel::Converted, 1, slots)?;
             check_states(batch, &stream.read(&slots.states, ..)?)?;
         }
         let mut nulls = 0;

@@ -22,6 +22,12 @@ pub(crate) enum HostCodec {
     Zstd,
 }
 
+/// Whether the device decompresses the pages of a codec, or they are not compressed.
+#[must_use]
+pub fn decompresses_on_device(compression: Compression) -> bool {
+    matches!(Route::of(compression), Some(Route::Device(_)))
+}
+
 impl Route {
     /// The route of a codec; none for LZO and for LZ4 in Hadoop's frames, both of which are deprecated.
     pub(crate) fn of(compression: Compression) -> Option<Self> {

@@ -7,11 +7,12 @@
 //! a column of the store.
 //!
 //! ```text
-//! ColumnChunk   bytes of a column chunk      ┐
-//! ColumnShape   physical and logical type    ┴─ Decoder::decode ─> DecodedColumn ─ Decoder::pack ─> codes
-//!   thrift, header   page headers                  batch      page table, slots, tasks
-//!   pages            pages of a column chunk       decode     launches
-//!   decompress       codecs of the host            strings    offsets and bytes
+//! ColumnChunk   bytes of a column chunk      ┐         Lane
+//! ColumnShape   physical and logical type    ┴─ Input ─ Decoder::decode ─> DecodedColumn ─ Decoder::pack ─> codes
+//!   thrift, header   page headers                  batch, tasks   page table, slots, tasks
+//!   pages            pages of a column chunk       decode         launches
+//!   decompress       codecs of the host            strings        offsets and bytes
+//!   input            work of the host before       lane           stream and pinned memory
 //! ```
 //!
 //! Supported are columns that are not nested, NULL or not, with data pages of both versions, and every
@@ -29,15 +30,21 @@ mod decode;
 mod decompress;
 mod error;
 mod header;
+mod input;
+mod lane;
 mod pack;
 mod pages;
 mod shape;
 mod strings;
+mod tasks;
 mod thrift;
 
 pub use chunk::ColumnChunk;
 pub use decode::{Bounds, DecodedColumn, DecodedValues, Decoder};
+pub use decompress::decompresses_on_device;
 pub use error::{ParquetError, Place, Problem, Result, Unsupported};
+pub use input::Input;
+pub use lane::{Lane, LaneInUse, Lanes};
 pub use pack::Frame;
 pub use shape::{ColumnShape, ValueKind, unsupported};
 pub use strings::{DecodedStrings, Offsets};

@@ -21,6 +21,7 @@ mod guard;
 mod ingest;
 pub mod layout;
 mod ledger;
+mod load_report;
 mod meter;
 mod node;
 mod packed;
@@ -48,6 +49,7 @@ pub use error::{Result, StoreError};
 pub use file::{FileTable, GuardedParquet, guarded_as, parquet_source};
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, NoLayout, SlotLayout};
+pub use load_report::{HostReason, LoadReport};
 pub use node::check_partition;
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use page_decoder::{DecodedColumnChunks, PageDecoder};
@@ -61,3 +63,8 @@ pub use text::{
 };
 pub use version::FileStamp;
 pub use zones::KeyZones;
+
+/// The tuning policies of this crate.
+pub fn policies() -> Vec<galatea_base::policy::Policy> {
+    vec![page_decoder::DecodingPrices::listed()]
+}

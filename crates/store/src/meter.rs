@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::load_report::LoadCounts;
 use crate::source::{LoadProgress, ProgressCallback};
 
 /// Counts rows and bytes, and calls the callback.
@@ -12,7 +13,7 @@ pub(crate) struct Meter {
     rows_total: Option<u64>,
     columns: u64,
     cells: Arc<AtomicU64>,
-    bytes_read: Arc<AtomicU64>,
+    counts: Arc<LoadCounts>,
     bytes_encoded: Arc<AtomicU64>,
 }
 
@@ -23,9 +24,22 @@ impl Meter {
             rows_total,
             columns: columns.max(1) as u64,
             cells: Arc::default(),
-            bytes_read: Arc::default(),
+            counts: Arc::default(),
             bytes_encoded: Arc::default(),
         }
+    }
+
+    /// The same, counting in `counts`.
+    pub(crate) fn with_counts(self, counts: &Arc<LoadCounts>) -> Self {
+        Self {
+            counts: Arc::clone(counts),
+            ..self
+        }
+    }
+
+    /// The counts of the load.
+    pub(crate) fn counts(&self) -> &LoadCounts {
+        &self.counts
     }
 
     /// Number of encoded cells (rows times columns) so far, and their bytes.
@@ -39,7 +53,7 @@ impl Meter {
     /// Adds a column of a chunk.
     pub(crate) fn add(&self, rows: u64, bytes_read: u64, bytes_encoded: u64) {
         let cells = self.cells.fetch_add(rows, Ordering::Relaxed) + rows;
-        let bytes_read = self.bytes_read.fetch_add(bytes_read, Ordering::Relaxed) + bytes_read;
+        let bytes_read = self.counts.add_read(bytes_read);
         let bytes_encoded = self.bytes_encoded.fetch_add(bytes_encoded, Ordering::Relaxed) + bytes_encoded;
         if let Some(callback) = &self.callback {
             let rows_done = cells / self.columns;

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 
 use crate::column::Column;
 use crate::error::{Result, StoreError};
+use crate::load_report::LoadReport;
 
 /// Identifies one version of one table's contents. Within a process, different contents never have the same
 /// id, so it is a key for derived data (copies in device memory, statistics).
@@ -46,6 +47,8 @@ pub struct TableView {
     pub chunk_rows: Vec<u32>,
     /// The requested columns, in the requested order.
     pub columns: Vec<Arc<Column>>,
+    /// The load that read some of the columns from files; none if all of them were in memory.
+    pub loaded: Option<Arc<LoadReport>>,
 }
 
 /// Checks indices of columns.

@@ -58,6 +58,7 @@ pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
         rows: pairs,
         chunk_rows: chunks.collect(),
         columns: Vec::new(),
+        loaded: None,
     })
 }
 

@@ -154,6 +154,7 @@ pub(super) fn entries(rows: u64) -> Result<TableView, RunError> {
         rows,
         chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
         columns: Vec::new(),
+        loaded: None,
     })
 }
 

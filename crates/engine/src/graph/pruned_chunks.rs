@@ -66,6 +66,7 @@ mod tests {
             rows: 3,
             chunk_rows: vec![1; 3],
             columns: Vec::new(),
+            loaded: None,
         }
     }
 

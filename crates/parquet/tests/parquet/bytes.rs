@@ -94,7 +94,7 @@ pub(crate) fn decode(
         rows,
         codec,
     };
-    bench.decoder.decode(&bench.stream, &shape, &[chunk])
+    bench.decode(&shape, &[chunk])
 }
 
 /// The violation in pages that are not compressed.

@@ -167,7 +167,7 @@ fn cut_column_chunks_give_errors() {
             let whole = chunks[0].bytes;
             for _ in 0..4 {
                 chunks[0].bytes = &whole[..random.random_range(0..whole.len())];
-                let refused = bench.decoder.decode(&bench.stream, &shape, &chunks);
+                let refused = bench.decode(&shape, &chunks);
                 let Err(ParquetError::Damaged { place, .. }) = refused else {
                     panic!(
                         "{sample:?}, column {column}, {} bytes: {refused:?}",

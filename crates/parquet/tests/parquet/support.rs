@@ -1,11 +1,11 @@
 //! Files in memory, read by the parquet crate and by the device.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ::bytes::Bytes;
 use galatea_device::{Device, DeviceOptions, EmulatorOptions, Stream};
-use galatea_parquet::{ColumnChunk, ColumnShape, DecodedColumn, Decoder, ParquetError};
+use galatea_parquet::{ColumnChunk, ColumnShape, DecodedColumn, Decoder, Input, Lane, ParquetError};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -18,6 +18,7 @@ use crate::cells::{Cell, of_arrays, of_column};
 pub(crate) struct Bench {
     pub(crate) device: Device,
     pub(crate) stream: Stream,
+    lane: Mutex<Lane>,
     pub(crate) decoder: Decoder,
 }
 
@@ -28,13 +29,24 @@ impl Bench {
     }
 
     fn on(device: Device) -> Self {
-        let stream = device.stream().unwrap();
+        let lane = Lane::new(&device).unwrap();
         let decoder = Decoder::new(&device).unwrap();
         Self {
             device,
-            stream,
+            stream: lane.stream().clone(),
+            lane: Mutex::new(lane),
             decoder,
         }
+    }
+
+    /// Decodes column chunks of one column.
+    pub(crate) fn decode(
+        &self,
+        shape: &ColumnShape,
+        chunks: &[ColumnChunk<'_>],
+    ) -> Result<DecodedColumn, ParquetError> {
+        let mut lane = self.lane.lock().unwrap();
+        self.decoder.decode(&mut lane, Input::new(shape, chunks)?)
     }
 
     /// An emulated device in an order of lanes and blocks drawn from a seed.
@@ -115,7 +127,7 @@ impl File {
     /// The column as the device decodes it.
     pub(crate) fn column(&self, bench: &Bench, column: usize) -> Result<DecodedColumn, ParquetError> {
         let shape = self.shape(column).expect("a supported column");
-        bench.decoder.decode(&bench.stream, &shape, &self.chunks(column))
+        bench.decode(&shape, &self.chunks(column))
     }
 
     /// The cells of the column as the device decodes it.

@@ -12,9 +12,9 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::util::display::FormatOptions;
 use bytemuck::Pod;
-use galatea_device::{DeviceBuffer, Stream};
+use galatea_device::DeviceBuffer;
 use galatea_parquet::{
-    Bounds, DecodedColumn, DecodedStrings, DecodedValues, Decoder, Frame, Offsets, ParquetError,
+    Bounds, DecodedColumn, DecodedStrings, DecodedValues, Decoder, Frame, Lane, Offsets, ParquetError,
 };
 
 use super::chunk::{LocalChunk, LocalValues};
@@ -35,17 +35,33 @@ const STRICT: CastOptions<'_> = CastOptions {
 /// The outcome for a column on the device: an error of the device or its pages is separate from the store's.
 type OnDevice<T> = std::result::Result<T, ParquetError>;
 
-/// A decoded column with the kernels and the stream that have decoded it.
-#[derive(Clone, Copy)]
+/// A decoded column with the kernels and the lane that have decoded it.
 pub(crate) struct Decoded<'d> {
     pub(crate) decoder: &'d Decoder,
-    pub(crate) stream: &'d Stream,
+    pub(crate) lane: &'d mut Lane,
     pub(crate) column: &'d DecodedColumn,
 }
 
+/// A decoded column in host memory.
+pub(crate) enum Received {
+    /// The device has encoded it.
+    Encoded(LocalChunk),
+    /// Strings of the rows, which the host encodes.
+    Strings(ArrayRef),
+}
+
 impl ColumnEncoder {
-    /// Encodes a decoded column of one chunk, which has at least one row.
-    pub(crate) fn encode_decoded(&self, decoded: Decoded<'_>) -> OnDevice<Result<LocalChunk>> {
+    /// Encodes a decoded column of one chunk, after the lane was returned.
+    pub(crate) fn encode_received(&self, received: Received) -> Result<LocalChunk> {
+        match received {
+            Received::Encoded(chunk) => Ok(chunk),
+            Received::Strings(array) => self.encode(&[array]),
+        }
+    }
+
+    /// Copies a decoded column of one chunk, which has at least one row, to the host. The device encodes
+    /// numbers before.
+    pub(crate) fn receive(&self, mut decoded: Decoded<'_>) -> OnDevice<Result<Received>> {
         let column = decoded.column;
         let values = match &column.values {
             DecodedValues::Fixed {
@@ -66,43 +82,37 @@ impl ColumnEncoder {
                 },
             },
             DecodedValues::Indices { .. } | DecodedValues::Strings(_) => {
-                return Ok(decoded
-                    .strings(self.kind)?
-                    .and_then(|array| self.encode(&[array])));
+                return Ok(decoded.strings(self.kind)?.map(Received::Strings));
             }
         };
         let validity = decoded.validity()?;
-        Ok(Ok(LocalChunk {
+        Ok(Ok(Received::Encoded(LocalChunk {
             rows: column.rows as u32,
             null_count: column.null_count as u32,
             validity,
             values,
-        }))
+        })))
     }
 }
 
 impl Decoded<'_> {
     /// Copies values to the host.
-    fn read<T: Pod>(&self, values: &DeviceBuffer<u8>) -> OnDevice<Vec<T>> {
-        let bytes = self.stream.read(values, ..)?;
-        let mut values = vec![T::zeroed(); bytes.len() / size_of::<T>()];
-        bytemuck::cast_slice_mut(&mut values).copy_from_slice(&bytes);
-        Ok(values)
+    fn read<T: Pod>(&mut self, values: &DeviceBuffer<u8>) -> OnDevice<Vec<T>> {
+        self.lane.read(values)
     }
 
     /// The bitmap in Arrow's order, if there are NULLs.
-    fn validity(&self) -> OnDevice<Option<Vec<u8>>> {
+    fn validity(&mut self) -> OnDevice<Option<Vec<u8>>> {
         let Some(words) = &self.column.validity else {
             return Ok(None);
         };
-        let words = self.stream.read(words, ..)?;
-        let mut bytes: Vec<u8> = bytemuck::cast_slice(&words).to_vec();
+        let mut bytes: Vec<u8> = self.lane.read(words)?;
         bytes.truncate(self.column.rows.div_ceil(8));
         Ok(Some(bytes))
     }
 
     fn floats<T: Pod>(
-        &self,
+        &mut self,
         values: &DeviceBuffer<u8>,
         bounds: Option<Bounds>,
         nans: u64,
@@ -118,7 +128,7 @@ impl Decoded<'_> {
     }
 
     fn integers(
-        &self,
+        &mut self,
         kind: Kind,
         values: &DeviceBuffer<u8>,
         (least, greatest): (i128, i128),
@@ -131,20 +141,22 @@ impl Decoded<'_> {
             }));
         }
         let (rows, span, base) = (self.column.rows, (greatest - least) as u64, least as i64);
-        let divisor = self.decoder.common_divisor(self.stream, self.column, base)?;
+        let stream = self.lane.stream().clone();
+        let divisor = self.decoder.common_divisor(&stream, self.column, base)?;
         let narrowed = span.checked_div(divisor).unwrap_or(0);
         let width = Width::for_maximum(narrowed);
         let factor = match width < Width::for_maximum(span) {
             true => divisor.max(1),
             false => 1,
         };
+        let (decoder, column) = (self.decoder, self.column);
         let packed = || {
             let frame = Frame {
                 base,
                 factor,
                 width: width.bytes() as u32,
             };
-            self.decoder.pack(self.stream, self.column, frame)
+            decoder.pack(&stream, column, frame)
         };
         let codes = match width {
             Width::Zero => Codes::Zero(rows),
@@ -162,7 +174,7 @@ impl Decoded<'_> {
     }
 
     /// The strings of the rows as an Arrow array.
-    fn strings(&self, kind: Kind) -> OnDevice<Result<ArrayRef>> {
+    fn strings(&mut self, kind: Kind) -> OnDevice<Result<ArrayRef>> {
         let nulls = self.validity()?.map(|bytes| {
             let bits = BooleanBuffer::new(Buffer::from_vec(bytes), 0, self.column.rows);
             NullBuffer::new(bits)
@@ -192,30 +204,27 @@ impl Decoded<'_> {
 
     /// Strings as an array of their kind.
     fn bytes(
-        &self,
+        &mut self,
         strings: &DecodedStrings,
         nulls: Option<NullBuffer>,
         kind: Kind,
     ) -> OnDevice<Result<ArrayRef>> {
-        let bytes = Buffer::from_vec(self.stream.read(&strings.bytes, ..)?);
+        let bytes = Buffer::from_vec(self.lane.read::<u8, u8>(&strings.bytes)?);
         let narrow = i32::try_from(bytes.len()).is_ok();
         let (array, text): (Result<ArrayRef, _>, _) = match &strings.offsets {
             Offsets::Narrow(offsets) if narrow => {
-                let offsets = self.stream.read(offsets, ..)?;
-                let offsets: Vec<i32> = offsets.into_iter().map(|offset| offset as i32).collect();
+                // They are below 2^31, so their bits are those of signed integers.
+                let offsets: Vec<i32> = self.lane.read(offsets)?;
                 let array = BinaryArray::try_new(OffsetBuffer::new(offsets.into()), bytes, nulls);
                 (array.map(|array| Arc::new(array) as ArrayRef), DataType::Utf8)
             }
             offsets => {
                 let offsets: Vec<i64> = match offsets {
                     Offsets::Narrow(offsets) => {
-                        let offsets = self.stream.read(offsets, ..)?;
+                        let offsets: Vec<u32> = self.lane.read(offsets)?;
                         offsets.into_iter().map(i64::from).collect()
                     }
-                    Offsets::Wide(offsets) => {
-                        let offsets = self.stream.read(offsets, ..)?;
-                        offsets.into_iter().map(|offset| offset as i64).collect()
-                    }
+                    Offsets::Wide(offsets) => self.lane.read(offsets)?,
                 };
                 let array = LargeBinaryArray::try_new(OffsetBuffer::new(offsets.into()), bytes, nulls);
                 (

@@ -6,6 +6,7 @@
 //! is cast as DataFusion casts it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -19,7 +20,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
-use galatea_parquet::{ColumnShape, ParquetError};
+use galatea_parquet::ColumnShape;
 
 use super::column_bytes::ColumnBytes;
 use super::column_shape::column_shape;
@@ -29,6 +30,8 @@ use crate::decode::plain_type;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
+use crate::load_report::HostReason;
+use crate::page_decoder::Side;
 use crate::version::{OpenFile, RowGroups, Run};
 
 /// Rows decoded into one array.
@@ -118,7 +121,7 @@ impl Readers {
             .collect()
     }
 
-    /// Decodes and encodes one column of one chunk.
+    /// Decodes and encodes one column of one chunk: on the device, or on the host.
     pub(super) fn encode(
         &self,
         encoder: &ChunkEncoder,
@@ -126,46 +129,37 @@ impl Readers {
         column: usize,
         mut fetched: Vec<Option<Vec<Bytes>>>,
     ) -> Result<LocalChunk> {
-        let mut damage = None;
-        if let Some(decoder) = encoder.store.page_decoder() {
-            let shape = self.shape_on_device(chunk, column);
-            if let Some(shape) = shape {
-                let bytes = self.read_all(chunk, column, fetched)?;
-                let kernels = (decoder.as_ref(), &encoder.encoders[column]);
-                match self.encode_on_device(kernels, (chunk, column), &shape, &bytes) {
-                    Ok(encoded) => {
-                        decoder.count(true);
-                        let length = bytes.iter().flatten().map(Bytes::len).sum::<usize>();
-                        return encoder.account(encoded?, length as u64);
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "a column is decoded on the host");
-                        damage = matches!(error, ParquetError::Damaged { .. }).then_some(error);
-                    }
-                }
-                fetched = bytes.into_iter().map(Some).collect();
+        if !self.is_stored(chunk, column) {
+            return self.encode_on_host(encoder, chunk, column, fetched);
+        }
+        let counts = encoder.meter.counts();
+        let Some(decoder) = encoder.store.page_decoder() else {
+            counts.count(Some(HostReason::NoDevice));
+            return self.encode_on_host(encoder, chunk, column, fetched);
+        };
+        let bytes = self.read_all(chunk, column, fetched)?;
+        let refused = match self.encode_on_device(&decoder, encoder, (chunk, column), &bytes)? {
+            Ok(encoded) => {
+                counts.count(None);
+                let length = bytes.iter().flatten().map(Bytes::len).sum::<usize>();
+                return encoder.account(encoded, length as u64);
             }
-            decoder.count(false);
-        }
-        // The device names the page and the numbers of a damaged file, which the parquet crate does not.
+            Err(refused) => refused,
+        };
+        counts.count(Some(refused.reason));
+        fetched = bytes.into_iter().map(Some).collect();
+        let started = Instant::now();
         let decoded = self.encode_on_host(encoder, chunk, column, fetched);
-        match (decoded, damage) {
-            (
-                Err(StoreError::CorruptFile {
-                    file,
-                    column,
-                    row_group,
-                    ..
-                }),
-                Some(damage),
-            ) => Err(StoreError::CorruptFile {
-                file,
-                column,
-                row_group,
-                source: damage.into(),
-            }),
-            (decoded, _) => decoded,
+        if decoded.is_ok() {
+            decoder.measured(Side::Host, &self.size(chunk, column), started.elapsed());
         }
+        decoded.map_err(|error| refused.explained(error))
+    }
+
+    /// Whether a file of a chunk has the column.
+    fn is_stored(&self, chunk: usize, column: usize) -> bool {
+        let mut runs = self.row_groups.chunks[chunk].iter();
+        runs.any(|run| matches!(self.columns[column][run.file], ColumnReader::Stored { .. }))
     }
 
     /// The column chunks of each run of a chunk.

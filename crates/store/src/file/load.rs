@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
 use crate::ingest::ChunkEncoder;
+use crate::load_report::LoadCounts;
 use crate::meter::Meter;
 use crate::source::{LoadHints, ProgressCallback};
 use crate::version::Version;
@@ -19,6 +20,7 @@ pub(super) struct Load<'a> {
     pub(super) columns: &'a [usize],
     pub(super) hints: &'a LoadHints,
     pub(super) progress: Option<&'a ProgressCallback>,
+    pub(super) counts: &'a Arc<LoadCounts>,
 }
 
 impl Load<'_> {
@@ -36,7 +38,7 @@ impl Load<'_> {
             return Err(self.too_large(needed, 0));
         }
         let schema = schema.project(self.columns)?;
-        let meter = Meter::new(self.progress.cloned(), rows, self.columns.len());
+        let meter = Meter::new(self.progress.cloned(), rows, self.columns.len()).with_counts(self.counts);
         let dictionary = |index: usize| self.hints.dictionary.contains(&self.columns[index]);
         ChunkEncoder::with_chunk_rows(store, name, &schema, dictionary, meter, self.version.chunk_target)
     }

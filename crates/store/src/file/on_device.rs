@@ -1,74 +1,220 @@
-//! Decodes a column of a chunk on the device, where the device can.
+//! Decodes a column of a chunk on the device, if the device can and is not slower.
+
+use std::time::Instant;
 
 use bytes::Bytes;
-use galatea_parquet::{ColumnChunk, ColumnShape, ParquetError, unsupported};
+use galatea_device::before_the_end;
+use galatea_parquet::{
+    ColumnChunk, ColumnShape, Decoder, Input, ParquetError, ValueKind, decompresses_on_device, unsupported,
+};
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::column_reader::{ColumnReader, Readers};
-use crate::encode::{ColumnEncoder, Decoded, LocalChunk};
-use crate::error::Result;
-use crate::page_decoder::PageDecoder;
+use crate::encode::{Decoded, LocalChunk};
+use crate::error::{Result, StoreError};
+use crate::ingest::ChunkEncoder;
+use crate::load_report::HostReason;
+use crate::page_decoder::{ColumnChunkSize, PageDecoder, Side};
+
+/// The reason why the host decodes a column of a chunk.
+pub(super) struct Refused {
+    pub(super) reason: HostReason,
+    /// The violation that the device has found.
+    damage: Option<ParquetError>,
+}
+
+impl From<HostReason> for Refused {
+    fn from(reason: HostReason) -> Self {
+        Self { reason, damage: None }
+    }
+}
+
+impl From<ParquetError> for Refused {
+    fn from(error: ParquetError) -> Self {
+        tracing::debug!(%error, "a column is decoded on the host");
+        let reason = HostReason::of(&error);
+        let damage = (reason == HostReason::Damaged).then_some(error);
+        Self { reason, damage }
+    }
+}
+
+impl Refused {
+    /// An error of the host for the same bytes. The device names the page and the numbers of a damaged file,
+    /// which the parquet crate does not.
+    pub(super) fn explained(self, error: StoreError) -> StoreError {
+        match (error, self.damage) {
+            (
+                StoreError::CorruptFile {
+                    file,
+                    column,
+                    row_group,
+                    ..
+                },
+                Some(damage),
+            ) => StoreError::CorruptFile {
+                file,
+                column,
+                row_group,
+                source: damage.into(),
+            },
+            (error, _) => error,
+        }
+    }
+}
 
 impl Readers {
-    /// The shape of a column of a chunk for the device: the same in all row groups. None if the host has to
-    /// decode it.
-    pub(super) fn shape_on_device(&self, chunk: usize, column: usize) -> Option<ColumnShape> {
-        let mut shared = None;
-        for run in &self.row_groups.chunks[chunk] {
-            let ColumnReader::Stored { leaf, shape, .. } = &self.columns[column][run.file] else {
-                return None;
+    /// The metadata of a column in all row groups of a chunk whose files have it.
+    fn column_chunks(&self, chunk: usize, column: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
+        let runs = self.row_groups.chunks[chunk].iter();
+        runs.flat_map(move |run| {
+            let leaf = match &self.columns[column][run.file] {
+                ColumnReader::Stored { leaf, .. } => Some(*leaf),
+                ColumnReader::Null | ColumnReader::Constant(_) => None,
             };
-            let shape = (*shape)?;
-            if shared.is_some_and(|shared| shared != shape) {
-                return None;
-            }
-            shared = Some(shape);
-            let metadata = &self.row_groups.files[run.file].metadata;
-            let mut groups = run.row_groups.clone();
-            if groups.any(|group| unsupported(metadata.row_group(group).column(*leaf)).is_some()) {
-                return None;
-            }
-        }
-        shared
+            let groups = &self.row_groups.files[run.file].metadata.row_groups()[run.row_groups.clone()];
+            leaf.into_iter()
+                .flat_map(move |leaf| groups.iter().map(move |group| group.column(leaf)))
+        })
     }
 
-    /// Decodes and encodes a column of a chunk. `bytes` has the column chunks of each run.
+    /// The shape of a column of a chunk for the device: the same in all row groups.
+    fn shape_on_device(&self, chunk: usize, column: usize) -> Result<ColumnShape, HostReason> {
+        let mut shared = None;
+        for run in &self.row_groups.chunks[chunk] {
+            let ColumnReader::Stored { shape, .. } = &self.columns[column][run.file] else {
+                return Err(HostReason::Type);
+            };
+            let shape = shape.ok_or(HostReason::Type)?;
+            if shared.is_some_and(|shared| shared != shape) {
+                return Err(HostReason::Type);
+            }
+            shared = Some(shape);
+        }
+        match self.column_chunks(chunk, column).find_map(unsupported) {
+            Some(reason) => Err(reason.into()),
+            None => shared.ok_or(HostReason::Type),
+        }
+    }
+
+    /// The size of a column of a chunk.
+    pub(super) fn size(&self, chunk: usize, column: usize) -> ColumnChunkSize {
+        let mut size = ColumnChunkSize {
+            rows: 0,
+            stored: 0,
+            plain: 0,
+            strings: false,
+            host_codec: false,
+        };
+        for metadata in self.column_chunks(chunk, column) {
+            size.rows += u64::try_from(metadata.num_values()).unwrap_or(0);
+            size.stored += u64::try_from(metadata.compressed_size()).unwrap_or(0);
+            size.plain += u64::try_from(metadata.uncompressed_size()).unwrap_or(0);
+            size.strings |= ColumnShape::of(metadata.column_descr(), 1)
+                .is_ok_and(|shape| matches!(shape.kind, ValueKind::Strings { .. }));
+            size.host_codec |= !decompresses_on_device(metadata.compression());
+        }
+        size
+    }
+
+    /// Decodes and encodes a column of a chunk on the device. `bytes` has the column chunks of each run.
+    ///
+    /// # Errors
+    /// Those of the store. If the host has to decode the column, the reason is returned.
     pub(super) fn encode_on_device(
         &self,
-        (decoder, encoder): (&PageDecoder, &ColumnEncoder),
+        decoder: &PageDecoder,
+        encoder: &ChunkEncoder,
         (chunk, column): (usize, usize),
-        shape: &ColumnShape,
         bytes: &[Vec<Bytes>],
-    ) -> Result<Result<LocalChunk>, ParquetError> {
-        let names: Vec<String> = self.row_groups.chunks[chunk]
-            .iter()
-            .map(|run| self.row_groups.files[run.file].source.name())
-            .collect();
+    ) -> Result<Result<LocalChunk, Refused>> {
+        let size = self.size(chunk, column);
+        let shape = match self.shape_on_device(chunk, column) {
+            Ok(shape) => shape,
+            Err(reason) => return Ok(Err(reason.into())),
+        };
+        let kernels = match decoder.choose(&size, &encoder.cancellation)? {
+            Ok(kernels) => kernels,
+            Err(reason) => return Ok(Err(reason.into())),
+        };
+        let started = Instant::now();
+        let encoded = self.decode(decoder, &kernels, encoder, (chunk, column, &shape), bytes)?;
+        if encoded.is_ok() {
+            decoder.measured(Side::Device, &size, started.elapsed());
+        }
+        Ok(encoded)
+    }
+
+    fn decode(
+        &self,
+        decoder: &PageDecoder,
+        kernels: &Decoder,
+        encoder: &ChunkEncoder,
+        (chunk, column, shape): (usize, usize, &ColumnShape),
+        bytes: &[Vec<Bytes>],
+    ) -> Result<Result<LocalChunk, Refused>> {
+        let names = self.file_names(chunk);
+        let chunks = self.column_chunk_bytes((chunk, column), &names, bytes);
+        let input = match Input::new(shape, &chunks) {
+            Ok(input) => input,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        // The lane is returned before the host encodes strings.
+        let received = {
+            let mut lane = match decoder.lane(&encoder.cancellation)? {
+                Ok(lane) => lane,
+                Err(reason) => return Ok(Err(reason.into())),
+            };
+            // The process may end while the threads of a cancelled load still use the device.
+            let received = before_the_end(|| {
+                let decoded = kernels.decode(&mut lane, input)?;
+                encoder.encoders[column].receive(Decoded {
+                    decoder: kernels,
+                    lane: &mut lane,
+                    column: &decoded,
+                })
+            });
+            match received {
+                Ok(received) => received?,
+                Err(error) => return Ok(Err(error.into())),
+            }
+        };
+        encoder.encoders[column].encode_received(received).map(Ok)
+    }
+
+    /// The name of the file of each run of a chunk.
+    fn file_names(&self, chunk: usize) -> Vec<String> {
+        let runs = self.row_groups.chunks[chunk].iter();
+        runs.map(|run| self.row_groups.files[run.file].source.name())
+            .collect()
+    }
+
+    /// The column chunks of a column of a chunk. `bytes` has those of each run.
+    fn column_chunk_bytes<'b>(
+        &'b self,
+        (chunk, column): (usize, usize),
+        names: &'b [String],
+        bytes: &'b [Vec<Bytes>],
+    ) -> Vec<ColumnChunk<'b>> {
         let mut chunks = Vec::new();
-        for ((run, bytes), name) in self.row_groups.chunks[chunk].iter().zip(bytes).zip(&names) {
+        for ((run, bytes), name) in self.row_groups.chunks[chunk].iter().zip(bytes).zip(names) {
             let ColumnReader::Stored { leaf, .. } = &self.columns[column][run.file] else {
                 continue;
             };
-            let metadata = &self.row_groups.files[run.file].metadata;
+            let file = &self.row_groups.files[run.file];
             let ranges = self.ranges(run, column);
             for ((group, bytes), (start, _)) in run.row_groups.clone().zip(bytes).zip(ranges) {
-                let group_metadata = metadata.row_group(group);
+                let metadata = file.metadata.row_group(group);
                 chunks.push(ColumnChunk {
                     file: name,
                     column: self.fields[column].name(),
                     row_group: group,
                     start,
                     bytes,
-                    rows: group_metadata.num_rows().max(0) as usize,
-                    codec: group_metadata.column(*leaf).compression(),
+                    rows: metadata.num_rows().max(0) as usize,
+                    codec: metadata.column(*leaf).compression(),
                 });
             }
         }
-        let stream = decoder.device().stream()?;
-        let found = decoder.decoder().decode(&stream, shape, &chunks)?;
-        encoder.encode_decoded(Decoded {
-            decoder: decoder.decoder(),
-            stream: &stream,
-            column: &found,
-        })
+        chunks
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use super::load::Load;
 use crate::column::{Column, Encoding};
 use crate::error::{Result, StoreError};
 use crate::layout::ConflictLayout;
+use crate::load_report::LoadCounts;
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
@@ -124,6 +126,8 @@ impl FileTable {
             }
         }
         let known = version.chunk_rows.get().is_some();
+        let (started, counts) = (Instant::now(), Arc::<LoadCounts>::default());
+        let mut report = None;
         if !missing.is_empty() || !known {
             let load = Load {
                 files: &self.files,
@@ -131,8 +135,10 @@ impl FileTable {
                 columns: &missing,
                 hints,
                 progress,
+                counts: &counts,
             };
             let encoded = self.format.load(load).await?;
+            report = (!missing.is_empty()).then(|| Arc::new(counts.report(started.elapsed())));
             for (index, column) in missing.into_iter().zip(encoded) {
                 let column = self.with_requested_layout(index, column).await?;
                 self.files.store.keep(version.id, index, &column);
@@ -146,11 +152,11 @@ impl FileTable {
                 .map(|(_, column)| Arc::clone(column))
                 .ok_or_else(|| StoreError::Internal(format!("column {index} was not loaded")))
         };
-        self.view(
-            version,
-            columns,
-            columns.iter().map(find).collect::<Result<Vec<_>>>()?,
-        )
+        let found = columns.iter().map(find).collect::<Result<Vec<_>>>()?;
+        Ok(TableView {
+            loaded: report,
+            ..self.view(version, columns, found)?
+        })
     }
 
     /// A column that was just read, in its requested layout if possible.
@@ -212,6 +218,7 @@ impl FileTable {
             rows: chunk_rows.iter().map(|rows| u64::from(*rows)).sum(),
             chunk_rows,
             columns: encoded,
+            loaded: None,
         })
     }
 

@@ -75,6 +75,7 @@ impl Snapshot {
             rows: self.rows(),
             chunk_rows: self.chunk_rows.clone(),
             columns: self.columns.clone(),
+            loaded: None,
         }
     }
 
@@ -185,6 +186,7 @@ impl ColumnSource for Snapshot {
             rows: self.rows(),
             chunk_rows: self.chunk_rows.clone(),
             columns: encoded,
+            loaded: None,
         })
     }
 }

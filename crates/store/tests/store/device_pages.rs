@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
-use galatea_store::{Chunk, Column, ColumnSource, LoadHints, PageDecoder, Store};
+use galatea_store::{Chunk, Column, ColumnSource, HostReason, LoadHints, PageDecoder, Store};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 
@@ -13,7 +13,9 @@ use crate::files::{batch, context, file_table, properties, store, write};
 
 fn page_decoder() -> Arc<PageDecoder> {
     let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).unwrap();
-    PageDecoder::new(&device).unwrap()
+    let decoder = PageDecoder::new(&device, 50e9);
+    decoder.set_always(true);
+    decoder
 }
 
 /// Asserts equal encodings, zones and bytes.
@@ -140,4 +142,36 @@ async fn errors_of_damaged_pages_name_the_page() {
     for part in ["damaged.parquet", "column v", "row group 0, page 0"] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
+}
+
+#[tokio::test]
+async fn host_decodes_small_column_chunks_at_first_prices() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("small.parquet");
+    write(
+        &path,
+        &batch(300, Shape::Random, Nulls::Some, 5),
+        properties().build(),
+    );
+    let context = context();
+    context
+        .register_parquet("t", path.to_str().unwrap(), ParquetReadOptions::default())
+        .await
+        .unwrap();
+    let store = store();
+    let decoder = page_decoder();
+    decoder.set_always(false);
+    store.set_page_decoder(Some(Arc::clone(&decoder)));
+    let table = file_table(&context, &store, "select * from t").await;
+    let view = table.load(&[0, 1], &LoadHints::default(), None).await.unwrap();
+    let report = view.loaded.unwrap();
+    // The first column chunk of a class has the constant price.
+    assert!(report.on_host.contains_key(&HostReason::Price), "{report:?}");
+    let on_host: u64 = report.on_host.values().sum();
+    assert_eq!(report.on_device + on_host, 2, "{report:?}");
+    assert!(report.bytes_read > 0 && !report.time.is_zero(), "{report:?}");
+    // Columns in memory are not loaded again.
+    let view = table.load(&[1], &LoadHints::default(), None).await.unwrap();
+    assert_eq!(view.loaded, None);
+    assert_eq!(decoder.decoded().on_host, on_host);
 }

@@ -1,7 +1,8 @@
 //! The kernels that decode pages to slots.
 
 use galatea_device::{
-    DeviceBuffer, DevicePointer, Geometry, In, InOut, Reference, Result, Stream, kernel_arguments,
+    DeviceBuffer, DevicePointer, DeviceSlice, Geometry, In, InOut, Reference, Result, Stream,
+    kernel_arguments,
 };
 
 use super::page::{ParquetPage, ParquetPageState};
@@ -85,7 +86,7 @@ pub struct ParquetStep {
 }
 
 impl ParquetSlots {
-    fn arguments(&self, tasks: &DeviceBuffer<u64>, step: &ParquetStep) -> ParquetDecodeArguments {
+    fn arguments(&self, tasks: DeviceSlice<'_, u64>, step: &ParquetStep) -> ParquetDecodeArguments {
         ParquetDecodeArguments {
             pages: DevicePointer::new(self.pages.address()),
             states: DevicePointer::new(self.states.address()),
@@ -105,7 +106,7 @@ impl ParquetSlots {
         }
     }
 
-    fn references<'a>(&'a mut self, tasks: &'a DeviceBuffer<u64>) -> [Reference<'a>; 12] {
+    fn references<'a>(&'a mut self, tasks: DeviceSlice<'a, u64>) -> [Reference<'a>; 12] {
         [
             In(&self.stored).reference(),
             InOut(&mut self.bodies).reference(),
@@ -134,7 +135,7 @@ pub trait ParquetDecode {
         &self,
         stream: &Stream,
         slots: &mut ParquetSlots,
-        tasks: &DeviceBuffer<u64>,
+        tasks: DeviceSlice<'_, u64>,
         step: &ParquetStep,
     ) -> Result<()>;
 }
@@ -142,7 +143,7 @@ pub trait ParquetDecode {
 fn launch<K: Kernel<Arguments = ParquetDecodeArguments>>(
     function: &KernelFunction<K>,
     stream: &Stream,
-    (slots, tasks, step): (&mut ParquetSlots, &DeviceBuffer<u64>, &ParquetStep),
+    (slots, tasks, step): (&mut ParquetSlots, DeviceSlice<'_, u64>, &ParquetStep),
     (of_block, resident): (u32, u64),
 ) -> Result<()> {
     if tasks.is_empty() {
@@ -161,7 +162,7 @@ macro_rules! decodes {
                 &self,
                 stream: &Stream,
                 slots: &mut ParquetSlots,
-                tasks: &DeviceBuffer<u64>,
+                tasks: DeviceSlice<'_, u64>,
                 step: &ParquetStep,
             ) -> Result<()> {
                 launch(&self.function, stream, (slots, tasks, step), ($of_block, self.blocks))

@@ -1,0 +1,162 @@
+//! A device that decodes pages of Parquet files.
+//!
+//! ```text
+//! column chunk ─ PageDecoder::choose ─> host, with a reason │ kernels ─ PageDecoder::lane ─> a lane for it
+//!   prices    predicted and measured times of both ways
+//!   kernels   compiled on a thread of their own, at the first load
+//! ```
+
+mod kernels;
+mod prices;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use galatea_device::Device;
+use galatea_parquet::{Decoder, LaneInUse, Lanes};
+
+use self::kernels::DecoderKernels;
+use self::prices::Prices;
+pub(crate) use self::prices::{ColumnChunkSize, DecodingPrices, Side};
+use crate::error::Result;
+use crate::load_report::HostReason;
+use crate::pool::Cancellation;
+
+/// Longest wait between two checks whether a load was cancelled.
+const CHECK: Duration = Duration::from_millis(20);
+
+/// A device that decodes pages, shared by all loads of a store.
+pub struct PageDecoder {
+    device: Device,
+    kernels: Arc<DecoderKernels>,
+    lanes: Lanes,
+    prices: Prices,
+    /// Whether it decodes every column chunk that it can, regardless of prices.
+    always: AtomicBool,
+    on_device: AtomicU64,
+    on_host: AtomicU64,
+}
+
+/// Numbers of column chunks that were loaded from Parquet files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DecodedColumnChunks {
+    /// Decoded on the device.
+    pub on_device: u64,
+    /// Decoded on the host; see [`HostReason`].
+    pub on_host: u64,
+}
+
+impl PageDecoder {
+    /// A decoder that chooses the cheaper side for each column chunk. `link_rate`: bytes per second that the
+    /// device receives. Kernels are compiled on a thread of their own when a column chunk first needs them.
+    #[must_use]
+    pub fn new(device: &Device, link_rate: f64) -> Arc<Self> {
+        Arc::new(Self {
+            device: device.clone(),
+            kernels: DecoderKernels::new(device),
+            lanes: Lanes::new(device),
+            prices: Prices::new(link_rate),
+            always: AtomicBool::new(false),
+            on_device: AtomicU64::new(0),
+            on_host: AtomicU64::new(0),
+        })
+    }
+
+    /// Changes whether the device decodes every column chunk that it can, regardless of prices.
+    pub fn set_always(&self, always: bool) {
+        self.always.store(always, Ordering::Relaxed);
+    }
+
+    /// Whether the device decodes every column chunk that it can.
+    fn always(&self) -> bool {
+        self.always.load(Ordering::Relaxed)
+    }
+
+    /// The kernels, if the device is to decode a column chunk.
+    ///
+    /// # Errors
+    /// [`crate::StoreError::Cancelled`], while kernels are awaited.
+    pub(crate) fn choose(
+        &self,
+        size: &ColumnChunkSize,
+        cancellation: &Cancellation,
+    ) -> Result<Result<Arc<Decoder>, HostReason>> {
+        if self.device.alive().is_err() {
+            return Ok(Err(HostReason::DeviceFailed));
+        }
+        // Queries that run at the same time keep most of the memory. None of theirs is evicted.
+        let free = self.device.budget().available();
+        if size.device_bytes() > free / DecodingPrices::DEFAULT.memory_parts {
+            return Ok(Err(HostReason::DeviceMemory));
+        }
+        let always = self.always();
+        if !always && self.prices.cheaper_side(size) == Side::Host {
+            return Ok(Err(HostReason::Price));
+        }
+        loop {
+            cancellation.check()?;
+            match self.kernels.within(if always { CHECK } else { Duration::ZERO }) {
+                kernels::State::Ready(kernels) => return Ok(Ok(kernels)),
+                kernels::State::Failed => return Ok(Err(HostReason::DeviceFailed)),
+                kernels::State::Compiling if always => {}
+                kernels::State::Compiling => return Ok(Err(HostReason::Compiling)),
+            }
+        }
+    }
+
+    /// A lane for a column chunk. If all lanes are in use, the host decodes it, unless the device always
+    /// does. Must not be called by a thread that has a lane.
+    ///
+    /// # Errors
+    /// [`crate::StoreError::Cancelled`], while a lane is awaited.
+    pub(crate) fn lane(&self, cancellation: &Cancellation) -> Result<Result<LaneInUse<'_>, HostReason>> {
+        let always = self.always();
+        loop {
+            cancellation.check()?;
+            match self.lanes.take(if always { CHECK } else { Duration::ZERO }) {
+                Ok(Some(lane)) => return Ok(Ok(lane)),
+                Ok(None) if always => {}
+                Ok(None) => return Ok(Err(HostReason::DeviceBusy)),
+                Err(error) => {
+                    tracing::debug!(%error, "no lane for a column chunk");
+                    return Ok(Err(HostReason::of(&error)));
+                }
+            }
+        }
+    }
+
+    /// Time of decoding and encoding large column chunks, of strings or numbers, relative to the host's time:
+    /// at most 1.
+    pub fn relative_time(&self, strings: bool) -> f64 {
+        self.prices.relative_time(strings)
+    }
+
+    /// Records the time that a thread has taken for a column chunk.
+    pub(crate) fn measured(&self, side: Side, size: &ColumnChunkSize, time: Duration) {
+        let counter = match side {
+            Side::Device => &self.on_device,
+            Side::Host => &self.on_host,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.prices.measured(side, size, time);
+    }
+
+    /// Numbers of column chunks since the decoder was created.
+    pub fn decoded(&self) -> DecodedColumnChunks {
+        DecodedColumnChunks {
+            on_device: self.on_device.load(Ordering::Relaxed),
+            on_host: self.on_host.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for PageDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageDecoder")
+            .field("device", &self.device.info().name)
+            .field("decoded", &self.decoded())
+            .finish_non_exhaustive()
+    }
+}

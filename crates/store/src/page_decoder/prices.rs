@@ -1,0 +1,200 @@
+//! Prices of decoding a column chunk on the host and on the device: seconds of a load's thread.
+//!
+//! All cores load at the same time, so a column chunk costs the time of the thread that loads it. On the
+//! host, that is decoding and encoding. On the device, it is copying to pinned memory, waiting for the link,
+//! kernels and other column chunks, and encoding of strings. A device in demand thus becomes expensive, and
+//! the host takes column chunks again.
+
+use std::time::Duration;
+
+use galatea_base::policy::policy;
+use parking_lot::Mutex;
+
+policy! {
+    /// Prices of decoding Parquet pages, in nanoseconds of a thread, until they are measured; pairs are for
+    /// values of fixed width and for strings.
+    pub(crate) struct DecodingPrices {
+        /// A byte of uncompressed pages on the host, decoded and encoded: the 12 ns of a value of 8 bytes
+        /// that the cost model assumes (HostCosts.file_value, DeviceCosts.encoded_value), and half of its 45
+        /// ns for a string of about 8 bytes, because most strings have a dictionary.
+        host_byte: [f64; 2] = [1.5, 3.0],
+        /// The same on the device: a copy to pinned memory and one of the codes from it at 10 GB/s each, and
+        /// kernels at 10 GB/s, an estimate; strings are encoded on the host after that.
+        device_byte: [f64; 2] = [0.3, 1.8],
+        /// A byte that the host decompresses, on either side: Zstandard at 1 GB/s.
+        decompressed_byte: f64 = 1.0,
+        /// A column chunk on the device: launches and five waits for the device.
+        device_chunk: f64 = 0.3e6,
+        /// Weight of the latest measurement in the average.
+        latest: f64 = 0.25,
+        /// A column chunk among this number takes the more expensive side, so that its price remains known.
+        explored: u64 = 32,
+        /// Parts of free device memory of which a column chunk may use one: eight lanes use half of it at
+        /// most.
+        memory_parts: u64 = 16,
+    }
+}
+
+const POLICY: DecodingPrices = DecodingPrices::DEFAULT;
+
+/// The side that decodes a column chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Device,
+    Host,
+}
+
+/// The properties of a column chunk that determine its price.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnChunkSize {
+    pub(crate) rows: u64,
+    /// Bytes in the file.
+    pub(crate) stored: u64,
+    /// Bytes of its pages when they are not compressed.
+    pub(crate) plain: u64,
+    pub(crate) strings: bool,
+    /// Whether the host decompresses the pages even if the device decodes them.
+    pub(crate) host_codec: bool,
+}
+
+impl ColumnChunkSize {
+    /// An estimate of the device memory for decoding it: stored and decompressed pages, slots and rows.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        let of_row = 48;
+        (self.stored + self.plain).saturating_add(self.rows.saturating_mul(of_row))
+    }
+
+    /// Number of its class among all classes with a price of their own.
+    fn class(&self) -> usize {
+        usize::from(self.strings) + 2 * usize::from(self.host_codec)
+    }
+}
+
+/// Nanoseconds for an uncompressed byte of a class, on each side; none before the first measurement.
+#[derive(Debug, Default)]
+struct Measured {
+    host: Option<f64>,
+    device: Option<f64>,
+    /// Number of decisions so far.
+    decisions: u64,
+}
+
+/// Prices by class of column chunks.
+#[derive(Debug)]
+pub(super) struct Prices {
+    /// Nanoseconds that a thread waits for a byte over the link while all threads use it.
+    link_byte: f64,
+    measured: [Mutex<Measured>; 4],
+}
+
+impl Prices {
+    /// `link_rate`: bytes per second.
+    pub(super) fn new(link_rate: f64) -> Self {
+        Self {
+            link_byte: 1e9 / link_rate.max(1.0) * rayon::current_num_threads() as f64,
+            measured: Default::default(),
+        }
+    }
+
+    /// The side that takes less time, or once in a while the other one.
+    pub(super) fn cheaper_side(&self, size: &ColumnChunkSize) -> Side {
+        let mut measured = self.measured[size.class()].lock();
+        measured.decisions += 1;
+        let plain = size.plain as f64;
+        let [host, device] = self.byte(size, &measured);
+        let is_explored = measured.decisions.is_multiple_of(POLICY.explored);
+        match (plain * device + POLICY.device_chunk < plain * host) != is_explored {
+            true => Side::Device,
+            false => Side::Host,
+        }
+    }
+
+    /// Time of large column chunks on the cheaper side, relative to the host's.
+    pub(super) fn relative_time(&self, strings: bool) -> f64 {
+        let size = ColumnChunkSize {
+            rows: 0,
+            stored: 1,
+            plain: 2,
+            strings,
+            host_codec: false,
+        };
+        let [host, device] = self.byte(&size, &self.measured[size.class()].lock());
+        (device / host.max(f64::MIN_POSITIVE)).min(1.0)
+    }
+
+    /// Nanoseconds for an uncompressed byte, on the host and on the device.
+    fn byte(&self, size: &ColumnChunkSize, measured: &Measured) -> [f64; 2] {
+        let decompressed = f64::from(u8::from(size.host_codec)) * POLICY.decompressed_byte;
+        let kind = usize::from(size.strings);
+        let over_link = size.stored as f64 / size.plain.max(1) as f64 * self.link_byte;
+        let host = POLICY.host_byte[kind] + decompressed;
+        let device = POLICY.device_byte[kind] + decompressed + over_link;
+        [measured.host.unwrap_or(host), measured.device.unwrap_or(device)]
+    }
+
+    /// Records the time that a thread has taken.
+    pub(super) fn measured(&self, side: Side, size: &ColumnChunkSize, time: Duration) {
+        let fixed = match side {
+            Side::Device => POLICY.device_chunk,
+            Side::Host => 0.0,
+        };
+        let byte = (time.as_nanos() as f64 - fixed).max(0.0) / size.plain.max(1) as f64;
+        let mut measured = self.measured[size.class()].lock();
+        let average = match side {
+            Side::Device => &mut measured.device,
+            Side::Host => &mut measured.host,
+        };
+        *average = Some(average.map_or(byte, |before| before + (byte - before) * POLICY.latest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(plain: u64) -> ColumnChunkSize {
+        ColumnChunkSize {
+            rows: plain / 8,
+            stored: plain / 2,
+            plain,
+            strings: false,
+            host_codec: false,
+        }
+    }
+
+    /// Sides of the next decisions.
+    fn sides(prices: &Prices, size: ColumnChunkSize, count: u64) -> Vec<Side> {
+        (0..count).map(|_| prices.cheaper_side(&size)).collect()
+    }
+
+    #[test]
+    fn unmeasured_prices_prefer_the_device_for_large_column_chunks() {
+        let prices = Prices::new(50e9);
+        assert_eq!(sides(&prices, numbers(8 << 20), 4), [Side::Device; 4]);
+        assert_eq!(sides(&prices, numbers(1 << 10), 4), [Side::Host; 4]);
+        assert!(prices.relative_time(false) < 0.8);
+        let slow_link = Prices::new(0.1e9);
+        assert_eq!(sides(&slow_link, numbers(8 << 20), 4), [Side::Host; 4]);
+        assert_eq!(slow_link.relative_time(false), 1.0);
+    }
+
+    #[test]
+    fn measured_times_replace_the_constants_of_their_class() {
+        let prices = Prices::new(50e9);
+        let size = numbers(8 << 20);
+        let strings = ColumnChunkSize {
+            strings: true,
+            ..size
+        };
+        // A busy device: slower than the host.
+        prices.measured(Side::Device, &size, Duration::from_millis(100));
+        prices.measured(Side::Host, &size, Duration::from_millis(10));
+        assert_eq!(sides(&prices, size, 4), [Side::Host; 4]);
+        assert_eq!(sides(&prices, strings, 4), [Side::Device; 4]);
+        // It becomes idle again, which exploration finds.
+        let all = sides(&prices, size, 2 * POLICY.explored);
+        assert_eq!(all.iter().filter(|side| **side == Side::Device).count(), 2);
+        (0..20).for_each(|_| prices.measured(Side::Device, &size, Duration::from_millis(2)));
+        assert_eq!(sides(&prices, size, 4), [Side::Device; 4]);
+    }
+}
