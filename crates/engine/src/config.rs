@@ -27,7 +27,8 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, Fallback, JoinAlgorithm, JoinOrder, OverflowMode, PackCodes, PersistentScan,
+    CompileEffort, DeviceChoice, Fallback, JoinAlgorithm, JoinOrder, OverflowMode, PackCodes,
+    ParquetDecoding, PersistentScan,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};

@@ -223,7 +223,22 @@ impl Engine {
         for device in self.devices() {
             apply_to_device(&settings, &device);
         }
+        self.set_page_decoder(&settings);
         Ok(self.sessions())
+    }
+
+    /// Gives the store the decoder of an open device, or takes it away, as the setting demands.
+    fn set_page_decoder(&self, settings: &EngineSettings) {
+        let Some(store) = self.store.get() else { return };
+        let mut decoders = self.devices().into_iter();
+        let decoder = decoders.find_map(|device| device.page_decoder(settings.parquet_decoding));
+        store.set_page_decoder(decoder);
+    }
+
+    /// The same, after a device was opened or lost. The caller must not hold the lock of a device.
+    fn devices_changed(&self) {
+        let _alone = self.applying.lock();
+        self.set_page_decoder(&self.settings.get());
     }
 
     /// Number of sessions that use this engine.
@@ -366,6 +381,8 @@ impl Engine {
             }
             Err(reason) => Opened::Failed(reason.clone(), Instant::now()),
         };
+        drop(opened);
+        self.devices_changed();
         made
     }
 
@@ -377,6 +394,7 @@ impl Engine {
                 *opened = Opened::Not;
             }
         }
+        self.devices_changed();
     }
 
     /// Opens a given device in place of the GPU.

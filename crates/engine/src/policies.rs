@@ -9,6 +9,7 @@ pub fn all() -> Vec<Policy> {
         crate::placement::policies(),
         galatea_expression::policies(),
         galatea_codegen::policies(),
+        galatea_store::policies(),
         crate::device::policies(),
         crate::transfer::policies(),
         vec![

@@ -89,6 +89,18 @@ impl PackCodes {
 }
 
 words! {
+    /// Where pages of Parquet files are decoded (`galatea.tuning.parquet_decoding`).
+    ParquetDecoding {
+        /// Where it takes less time, for each column chunk.
+        Auto = "auto",
+        /// On the device, if it can.
+        Device = "device",
+        /// On the host.
+        Host = "host",
+    }
+}
+
+words! {
     /// Whether one kernel reads chunks during their transfer (`galatea.tuning.persistent_scan`).
     PersistentScan {
         /// If it was measured to be faster.

@@ -1,7 +1,8 @@
 //! Settings of an engine. Its sessions share them, so a single session cannot set them.
 
 use super::{
-    AdmissionPolicy, Count, MemoryAblations, MemoryLimit, PREFIX, PackCodes, ReplacementPolicy, unknown_hint,
+    AdmissionPolicy, Count, MemoryAblations, MemoryLimit, PREFIX, PackCodes, ParquetDecoding,
+    ReplacementPolicy, unknown_hint,
 };
 use datafusion::common::config_err;
 use datafusion::config::ConfigEntry;
@@ -44,6 +45,12 @@ settings! {
         /// with at least 64 KiB of codes, if packing saves an eighth; on, all codes that can be packed; off,
         /// none. Columns that are already in memory are not changed.
         "tuning.transfer_compression" => pub transfer_compression: PackCodes = PackCodes::Auto,
+        /// Where pages of Parquet files are decoded and their columns are encoded, if a device is open: auto,
+        /// for each column of a chunk, on the side that takes less time by earlier measurements, and never on
+        /// the emulated device; device, on the device; host, on the host. The host also decodes columns with
+        /// a type, encoding or codec that the device does not support, and all others if device memory is
+        /// short.
+        "tuning.parquet_decoding" => pub parquet_decoding: ParquetDecoding = ParquetDecoding::Auto,
     }
 }
 

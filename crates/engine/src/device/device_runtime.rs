@@ -5,12 +5,14 @@ use super::demand::{DemandPolicy, Demands};
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
 use super::{RunError, calibration};
+use crate::config::ParquetDecoding;
 use crate::metrics::DeviceUse;
 use bytemuck::Pod;
 use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Stream};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 use galatea_memory::transfer::{Method, TransferError, link_rates};
+use galatea_store::PageDecoder;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +31,7 @@ pub struct DeviceRuntime {
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
+    page_decoder: Arc<PageDecoder>,
     /// The meaning of `galatea.memory.gpu_limit = 'auto'`.
     pub(crate) automatic_limit: u64,
 }
@@ -78,11 +81,13 @@ impl DeviceRuntime {
     /// # Errors
     /// Errors of the device.
     pub(crate) fn new(device: Device) -> Result<Self, DeviceError> {
+        let calibration = calibration::stored(&device);
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),
             demands: Demands::default(),
-            calibration: Mutex::new(calibration::stored(&device)),
+            page_decoder: PageDecoder::new(&device, link_rate(calibration.as_ref())),
+            calibration: Mutex::new(calibration),
             automatic_limit: device
                 .automatic_limit()
                 .unwrap_or_else(|_| device.info().total_memory),
@@ -111,8 +116,19 @@ impl DeviceRuntime {
 
     /// Bytes per second over the link to the device: the measured rate of pinned copies, or a typical one.
     pub(crate) fn link_rate(&self) -> f64 {
-        let measured = self.calibration().map(|measured| measured.h2d);
-        measured.unwrap_or(DemandPolicy::DEFAULT.link_rate)
+        link_rate(self.calibration().as_ref())
+    }
+
+    /// The decoder of Parquet pages on this device, if the setting allows it.
+    pub(crate) fn page_decoder(&self, setting: ParquetDecoding) -> Option<Arc<PageDecoder>> {
+        match setting {
+            ParquetDecoding::Host => return None,
+            // Its kernels run on the cores of the host.
+            ParquetDecoding::Auto if self.device.info().emulated => return None,
+            ParquetDecoding::Auto | ParquetDecoding::Device => {}
+        }
+        self.page_decoder.set_always(setting == ParquetDecoding::Device);
+        Some(Arc::clone(&self.page_decoder))
     }
 
     /// The transfer method for chunks of columns: the fastest measured method among those that copy memory of
@@ -302,4 +318,9 @@ impl DeviceRuntime {
     pub fn give_staging(&self, staging: Staging) {
         self.staging.lock().push(staging);
     }
+}
+
+/// Bytes per second over the link: the measured rate of pinned copies, or a typical one.
+fn link_rate(measured: Option<&Calibration>) -> f64 {
+    measured.map_or(DemandPolicy::DEFAULT.link_rate, |measured| measured.h2d)
 }

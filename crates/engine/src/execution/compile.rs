@@ -51,7 +51,7 @@ impl Executor<'_> {
     }
 
     /// The device, opened if necessary.
-    async fn device(&self) -> Option<Arc<DeviceRuntime>> {
+    pub(super) async fn device(&self) -> Option<Arc<DeviceRuntime>> {
         let (engine, config) = (Arc::clone(self.session.engine()), self.config.clone());
         if let Some(device) = engine.opened(&config) {
             return Some(device);

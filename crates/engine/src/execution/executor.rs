@@ -14,7 +14,7 @@ use super::error::Failure;
 use super::graph_cache::Ready;
 use super::pipeline_run::{Output, Run};
 use super::source::{entries, load, parts, surviving};
-use crate::config::GalateaConfig;
+use crate::config::{GalateaConfig, ParquetDecoding};
 use crate::device::{DeviceRuntime, RunError};
 use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::joins::build_table::SideRows;
@@ -287,6 +287,9 @@ impl Executor<'_> {
         source: &PipelineSource,
         plan: &PipelinePlan,
     ) -> Result<TableView, StoreError> {
+        if matches!(source, PipelineSource::Files { .. }) {
+            self.open_page_decoder().await;
+        }
         load(
             self.session,
             source,
@@ -296,6 +299,20 @@ impl Executor<'_> {
             self.loading(),
         )
         .await
+    }
+
+    /// Opens the device, if it decodes Parquet pages. A load waits for it only if the host must not decode
+    /// them.
+    async fn open_page_decoder(&self) {
+        let engine = self.session.engine();
+        match engine.settings().get().parquet_decoding {
+            ParquetDecoding::Device => drop(self.device().await),
+            ParquetDecoding::Auto if engine.opened(self.config).is_none() => {
+                let (engine, config) = (Arc::clone(engine), self.config.clone());
+                drop(tokio::task::spawn_blocking(move || drop(engine.device(&config))));
+            }
+            ParquetDecoding::Auto | ParquetDecoding::Host => {}
+        }
     }
 
     /// Runs a pipeline, on its own thread unless it is brief. `run` returns the build sides that are needed

@@ -10,10 +10,12 @@ use crate::history::{History, OneTime};
 use crate::placement::decide::Candidate;
 use crate::session::Session;
 use arrow::datatypes::FieldRef;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_base::policy::policy;
 use galatea_codegen::{RowOrder, SinkPlan, WindowInput};
 use galatea_expression::{Expr, ExprKind, is_string};
+use galatea_store::PageDecoder;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -177,6 +179,18 @@ struct Bringing {
     missing: f64,
     /// Values of dictionaries for which functions are evaluated when the kernel is bound.
     evaluated: f64,
+}
+
+/// The decoder of the files that a pipeline reads, if they are Parquet and an open device decodes them.
+fn page_decoder(found: &Pipeline, session: &Session) -> Option<Arc<PageDecoder>> {
+    let PipelineSource::Files { scan, .. } = &found.source else {
+        return None;
+    };
+    let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let is_parquet = scan.file_source().file_type() == "parquet";
+    is_parquet
+        .then(|| session.engine().store().page_decoder())
+        .flatten()
 }
 
 /// Adds the columns with dictionaries for which functions are evaluated.
@@ -415,6 +429,7 @@ impl Estimator {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
         let known = self.residence(found, &columns, session, config);
         let is_file = matches!(found.source, PipelineSource::Files { .. });
+        let decoder = page_decoder(found, session);
         let texts = match &found.source {
             PipelineSource::Files { scan, .. }
                 if known.columns.iter().any(|column| column.encoded.is_none()) =>
@@ -449,7 +464,9 @@ impl Estimator {
                         HostCosts::DEFAULT.file_byte + POLICY.encoded_byte[usize::from(residence.dictionary)];
                     let texts = texts.get(field.name()).copied().unwrap_or(0.0);
                     bringing.missing += bytes + texts;
-                    (rows * value + texts * byte) * 1e-9 / self.cores
+                    let strings = is_string(field.data_type());
+                    let on_device = decoder.as_ref().map(|decoder| decoder.relative_time(strings));
+                    (rows * value + texts * byte) * 1e-9 / self.cores * on_device.unwrap_or(1.0)
                 }
                 _ => 0.0,
             };

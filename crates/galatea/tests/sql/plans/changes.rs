@@ -129,6 +129,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "cache.files" | "cache.device" | "warmup" | "stream.enabled" | "join.semijoin_reduction" => "false",
         "memory.replacement" => "lru",
         "tuning.persistent_scan" | "tuning.transfer_compression" => "on",
+        "tuning.parquet_decoding" => "host",
         "memory.admission" => "peak",
         "priority" => "low",
         "debug.memory_ablations" => "copied",
