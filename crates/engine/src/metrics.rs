@@ -12,6 +12,8 @@
 //! | `galatea_device_bytes` | gauge | bytes | `kind`: `columns`, `working`, `limit` | device memory: copies of columns, all else in use, the maximum in use |
 //! | `galatea_evicted_pages_total` | counter | pages | | copies of chunks that were evicted from device memory |
 //! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | bytes copied over the link, for any purpose |
+//! | `galatea_column_chunks_total` | counter | column chunks | `decoded`: `device`, `host` | columns of chunks that were loaded from Parquet files, by the side that decoded them |
+//! | `galatea_file_bytes_total` | counter | bytes | | bytes that loads read from Parquet files |
 //! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | planned queries: with a cached plan, with a new plan, and with a new plan that was not cached |
 //!
 //! The metrics of the link, evictions and device memory are those of the device, and are recorded when a
@@ -19,6 +21,7 @@
 //! `galatea::pipeline`, with the same figures.
 
 use crate::report::RunReport;
+use galatea_store::LoadReport;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
 
@@ -31,6 +34,8 @@ pub(crate) const ROWS: &str = "galatea_scanned_rows_total";
 pub(crate) const DEVICE_BYTES: &str = "galatea_device_bytes";
 pub(crate) const EVICTED: &str = "galatea_evicted_pages_total";
 pub(crate) const LINK: &str = "galatea_link_bytes_total";
+pub(crate) const COLUMN_CHUNKS: &str = "galatea_column_chunks_total";
+pub(crate) const FILE_BYTES: &str = "galatea_file_bytes_total";
 pub(crate) const PLANS: &str = "galatea_plans_total";
 
 /// How a placed subtree ended.
@@ -102,6 +107,16 @@ pub fn describe() {
     );
     describe_counter!(LINK, Unit::Bytes, "bytes copied over the link");
     describe_counter!(
+        COLUMN_CHUNKS,
+        Unit::Count,
+        "columns of chunks loaded from Parquet files, by the side that decoded them"
+    );
+    describe_counter!(
+        FILE_BYTES,
+        Unit::Bytes,
+        "bytes that loads read from Parquet files"
+    );
+    describe_counter!(
         PLANS,
         Unit::Count,
         "queries that were planned, by where the plan came from"
@@ -111,6 +126,14 @@ pub fn describe() {
 /// A query was planned.
 pub(crate) fn planned(outcome: PlanOutcome) {
     counter!(PLANS, "outcome" => outcome.label()).increment(1);
+}
+
+/// Columns were loaded from files.
+pub(crate) fn loaded(load: &LoadReport) {
+    let on_host: u64 = load.on_host.values().sum();
+    counter!(COLUMN_CHUNKS, "decoded" => "device").increment(load.on_device);
+    counter!(COLUMN_CHUNKS, "decoded" => "host").increment(on_host);
+    counter!(FILE_BYTES).increment(load.bytes_read);
 }
 
 /// A placed subtree ended.

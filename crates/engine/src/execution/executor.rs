@@ -139,6 +139,7 @@ impl Job {
         match &mut outcome {
             Ok((_, report, _)) => {
                 report.pipeline = self.work.pipeline;
+                report.loaded = self.work.view.loaded.clone();
                 let strategy = &*report.strategy;
                 tracing::debug!(pipeline = %report.pipeline, strategy, rows = report.rows, "a pipeline ran");
                 metrics::ran(&device.device_use(), report);
@@ -290,7 +291,7 @@ impl Executor<'_> {
         if matches!(source, PipelineSource::Files { .. }) {
             self.open_page_decoder().await;
         }
-        load(
+        let view = load(
             self.session,
             source,
             plan,
@@ -298,7 +299,11 @@ impl Executor<'_> {
             self.context,
             self.loading(),
         )
-        .await
+        .await?;
+        if let Some(load) = &view.loaded {
+            metrics::loaded(load);
+        }
+        Ok(view)
     }
 
     /// Opens the device, if it decodes Parquet pages. A load waits for it only if the host must not decode

@@ -10,6 +10,7 @@ use galatea_base::reason::{milliseconds, size};
 use galatea_codegen::aggregate::AggregateCall;
 use galatea_codegen::{RowOrder, SinkPlan, WindowInput};
 use galatea_expression::{Expr, ExprKind, WindowFunction};
+use galatea_store::LoadReport;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -193,6 +194,7 @@ impl Facts {
             Fact::one("grid", report.grid.to_string()),
         ];
         facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
+        facts.extend(report.loaded.as_deref().and_then(column_chunks));
         let rows = report.build_side_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("build side rows", rows));
         let memories = report.build_sides.iter().enumerate();
@@ -254,13 +256,41 @@ impl Facts {
             milliseconds(report.total),
             phases.join(", ")
         );
-        Self(vec![
+        let mut facts = vec![
             Fact::one("rows", rows),
             Fact::one("time", time),
             Fact::one("read", size(report.device_bytes) + &rate(report)),
             Fact::one("over the link", size(report.link_bytes)),
-        ])
+        ];
+        facts.extend(report.loaded.as_deref().and_then(from_files));
+        Self(facts)
     }
+}
+
+/// The column chunks that a load has decoded on each side, with the reasons of the host.
+fn column_chunks(load: &LoadReport) -> Option<Fact> {
+    let on_host: u64 = load.on_host.values().sum();
+    let reasons = load.on_host.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let reasons = match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reasons.join(", ")),
+    };
+    let sides = format!(
+        "{} decoded on the GPU, {on_host} on the CPU{reasons}",
+        load.on_device
+    );
+    (load.on_device + on_host > 0).then(|| Fact::one("column chunks", sides))
+}
+
+/// The bytes that a load has read, with time and rate.
+fn from_files(load: &LoadReport) -> Option<Fact> {
+    let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let read = size(load.bytes_read);
+    let read = format!("{read} in {} at {:.2} GB/s", milliseconds(load.time), rate / 1e9);
+    (load.bytes_read > 0).then(|| Fact::one("from files", read))
 }
 
 /// The rate at which kernels read, and the measured maximum of the device.

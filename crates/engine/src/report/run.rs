@@ -1,6 +1,7 @@
 //! The report of one pipeline run.
 
 use galatea_memory::transfer::Method;
+use galatea_store::LoadReport;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub struct RunReport {
     pub device_bytes: u64,
     /// Bytes copied over the link, in both directions.
     pub link_bytes: u64,
+    /// The load of the columns from files before the run; none if all of them were in memory.
+    pub loaded: Option<Arc<LoadReport>>,
     /// Time of binding and generating code.
     pub generate: Duration,
     /// Time of compiling the kernel, or of finding the compiled one.
@@ -134,6 +137,7 @@ impl RunReport {
     pub(crate) fn of_partitions(mut self, first: Self) -> Self {
         self.resident = first.resident;
         self.way = first.way;
+        self.loaded = self.loaded.take().or_else(|| first.loaded.clone());
         self.chunks = first.chunks;
         self.chunks_skipped = first.chunks_skipped;
         self.rows = first.rows;
