@@ -46,6 +46,7 @@ mod over_files;
 mod packed;
 mod pairs;
 mod parquet_contents;
+mod parquet_decoding;
 mod partition_counts;
 mod partitions;
 mod parts;
