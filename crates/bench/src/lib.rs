@@ -13,6 +13,7 @@
 //! sort/       keys with row numbers compared with one read of the keys, ORDER BY compared with the CPU
 //! streams     continuous queries: latencies of a stream of events
 //! concurrency/ many clients on one device
+//! first_runs  first and later runs of a workload in a fresh session
 //! compare     whether two results are equal
 //! markdown    tables of summaries
 //! result      rows: one per run, written as CSV and JSON lines with their command
@@ -27,6 +28,7 @@ pub mod concurrency;
 pub mod conflicts;
 pub mod duckdb;
 mod error;
+pub mod first_runs;
 mod harness;
 pub mod joins;
 pub mod kmeans;

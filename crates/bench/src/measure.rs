@@ -237,7 +237,7 @@ impl Plan {
         Ok(measured)
     }
 
-    async fn session(&self, mode: Mode) -> Result<SessionContext> {
+    pub(crate) async fn session(&self, mode: Mode) -> Result<SessionContext> {
         let mut builder = galatea::session();
         for (name, value) in &self.settings {
             builder = builder.with_trusted_setting(name, value);
@@ -260,7 +260,7 @@ impl Plan {
         Ok(ctx)
     }
 
-    fn row(&self, mode: Mode, query: &Query, number: u32, warmups: u32, run: &Run) -> ResultRow {
+    pub(crate) fn row(&self, mode: Mode, query: &Query, number: u32, warmups: u32, run: &Run) -> ResultRow {
         let mut parameters: BTreeMap<String, String> = self.settings.iter().cloned().collect();
         parameters.insert("data".to_string(), self.tables.directory.display().to_string());
         let mut row = ResultRow {

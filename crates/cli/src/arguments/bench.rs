@@ -8,7 +8,7 @@ use galatea_bench::conflicts;
 use galatea_bench::measure::Mode;
 use galatea_bench::residency;
 
-use super::{JoinsArguments, RandomArguments, WorkloadName};
+use super::{FirstArguments, JoinsArguments, RandomArguments, WorkloadArguments, WorkloadName};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -18,15 +18,8 @@ pub(crate) struct BenchArguments {
     /// Benchmark to run.
     #[arg(value_enum, required = true)]
     pub(crate) workload: Option<WorkloadName>,
-    /// Directory of its tables. By default, tables are generated at --scale into the cache.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: Option<PathBuf>,
-    /// Scale of the generated data if --data is not given.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) scale: f64,
-    /// Only these queries, separated by commas.
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) queries: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: WorkloadArguments,
     /// Modes, separated by commas: hot (columns in device memory), host (columns in host memory), parquet
     /// (first run from files), cpu (Galatea on the CPU, over the files), datafusion (DataFusion over the
     /// files), cpu-first and datafusion-first (their first runs), memory (DataFusion over tables in memory).
@@ -43,33 +36,14 @@ pub(crate) struct BenchArguments {
     /// Number of warm-up runs of each query before the measured runs.
     #[arg(long, default_value_t = 1)]
     pub(crate) warmups: u32,
-    /// Run DuckDB, too: auto does so if python3 has the module duckdb.
-    #[arg(long, value_enum, default_value_t = DuckDb::Auto)]
-    pub(crate) duckdb: DuckDb,
-    /// Write rows below this directory, as `<date>-<machine>/<name>.csv` and .jsonl with a README.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Name of the written files.
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Commit to record, for use outside of a git checkout.
-    #[arg(long)]
-    pub(crate) commit: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DuckDb {
-    /// Over the same files, if it is installed.
-    Auto,
-    /// Over the same files, and over tables in DuckDB's memory.
-    Both,
-    /// Without DuckDB.
-    Never,
 }
 
 /// Measurements of parts of the engine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PartBench {
+    /// Measure first, second and fifth runs of a workload in a fresh session, compared with DataFusion's CPU
+    /// operators and DuckDB.
+    First(FirstArguments),
     /// Compare the device heap with a queue and counters: the experiments of Pham et al. 2022.
     Allocator(AllocatorArguments),
     /// Measure bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and

@@ -1,6 +1,7 @@
 //! The command line. Doc comments here are the help.
 
 mod bench;
+mod first;
 mod joins;
 mod random;
 mod work;
@@ -13,10 +14,11 @@ use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{Compression, Format as FileFormat};
 
 pub(crate) use bench::{
-    AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
+    AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, KmeansArguments,
     LinkArguments, Paper, PapersArguments, PartBench, ResidencyArguments, RowArguments, SortArguments,
     TablesArguments,
 };
+pub(crate) use first::{DuckDb, FirstArguments, WorkloadArguments};
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;
 pub(crate) use work::{AllWork, Work};

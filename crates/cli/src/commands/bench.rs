@@ -14,7 +14,7 @@ use galatea_bench::{Report, duckdb};
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::generate::{data_directory, with_progress};
-use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
+use crate::arguments::{BenchArguments, DuckDb, SessionArguments, WorkloadArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::progress::steps;
@@ -25,25 +25,12 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
             "nothing to measure\nhint: galatea bench --help".to_string(),
         ));
     };
-    let directory = match &arguments.data {
-        Some(directory) => directory.clone(),
-        None => {
-            let directory = data_directory(&format!("{workload}-{}", arguments.scale))?;
-            let options = GenerateOptions::new(workload, arguments.scale, &directory);
-            with_progress(options, session.quiet).await?;
-            directory
-        }
-    };
-    let tables = Tables::find(workload, &directory)?;
-    let queries = workload.select(tables.scale, &arguments.queries)?;
+    let common = &arguments.common;
     let plan = Plan {
-        tables,
-        queries,
         iterations: arguments.iterations,
         warmups: arguments.warmups,
-        settings: session.settings.clone(),
-        machine: machine(false, arguments.commit.clone()),
         ceilings: ceilings(),
+        ..plan(session, workload, common).await?
     };
 
     let mut rows = Vec::new();
@@ -64,13 +51,13 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
             None => first = Some((mode, measured)),
         }
     }
-    if arguments.duckdb != DuckDb::Never {
-        rows.extend(duckdb_rows(&plan, arguments.duckdb, session.quiet).await?);
+    if common.duckdb != DuckDb::Never {
+        rows.extend(duckdb_rows(&plan, common.duckdb, session.quiet).await?);
     }
     let text = result::table(&rows) + "\n" + &ratios(&rows);
     let _ = writeln!(io::stdout(), "{text}");
-    if let Some(out) = &arguments.out {
-        let name = arguments
+    if let Some(out) = &common.out {
+        let name = common
             .name
             .clone()
             .unwrap_or_else(|| default_name(workload, &arguments.mode));
@@ -84,6 +71,34 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
         "results differ between modes:\n{}",
         differences.join("\n")
     )))
+}
+
+/// The tables and queries of a workload. Without a directory, its data are generated.
+pub(super) async fn plan(
+    session: &SessionArguments,
+    workload: Workload,
+    arguments: &WorkloadArguments,
+) -> Result<Plan, CliError> {
+    let directory = match &arguments.data {
+        Some(directory) => directory.clone(),
+        None => {
+            let directory = data_directory(&format!("{workload}-{}", arguments.scale))?;
+            let options = GenerateOptions::new(workload, arguments.scale, &directory);
+            with_progress(options, session.quiet).await?;
+            directory
+        }
+    };
+    let tables = Tables::find(workload, &directory)?;
+    let queries = workload.select(tables.scale, &arguments.queries)?;
+    Ok(Plan {
+        tables,
+        queries,
+        iterations: 1,
+        warmups: 0,
+        settings: session.settings.clone(),
+        machine: machine(false, arguments.commit.clone()),
+        ceilings: None,
+    })
 }
 
 /// The rates of the first GPU, measured earlier or now; `None` if no GPU exists or it cannot be measured.
@@ -107,7 +122,7 @@ fn default_name(workload: Workload, modes: &[Mode]) -> String {
 }
 
 /// The command line, quoted for a shell.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments: Vec<String> = std::iter::once("galatea".to_string())
         .chain(std::env::args().skip(1))
         .collect();

@@ -8,6 +8,7 @@ mod concurrency;
 mod conflicts;
 mod demo;
 mod doctor;
+mod first;
 mod generate;
 mod joins;
 mod kmeans;
@@ -58,6 +59,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
         Some(Command::Bench(arguments)) => match &arguments.part {
             None => bench::run(&session, &arguments).await,
+            Some(PartBench::First(part)) => first::run(&session, part).await,
             Some(PartBench::Allocator(part)) => allocator::run(&session, part),
             Some(PartBench::Conflicts(part)) => conflicts::run(&session, part),
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
