@@ -25,7 +25,9 @@ policy! {
         decompressed_byte: f64 = 1.0,
         /// A column chunk on the device: launches and five waits for the device.
         device_chunk: f64 = 0.3e6,
-        /// Weight of the latest measurement in the average.
+        /// A column chunk on the host: a reader and its first page.
+        host_chunk: f64 = 20e3,
+        /// Share of earlier measurements that the latest one replaces.
         latest: f64 = 0.25,
         /// A column chunk among this number takes the more expensive side, so that its price remains known.
         explored: u64 = 32,
@@ -70,11 +72,32 @@ impl ColumnChunkSize {
     }
 }
 
-/// Nanoseconds for an uncompressed byte of a class, on each side; none before the first measurement.
+/// Recent measurements of one side. Large column chunks count more than small ones.
+#[derive(Debug, Default)]
+struct Recent {
+    nanoseconds: f64,
+    /// Uncompressed bytes.
+    bytes: f64,
+}
+
+impl Recent {
+    fn add(&mut self, nanoseconds: f64, bytes: f64) {
+        let kept = 1.0 - POLICY.latest;
+        self.nanoseconds = self.nanoseconds * kept + nanoseconds;
+        self.bytes = self.bytes * kept + bytes;
+    }
+
+    /// Nanoseconds for a byte; none before the first measurement.
+    fn byte(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.nanoseconds / self.bytes)
+    }
+}
+
+/// Measurements of a class of column chunks.
 #[derive(Debug, Default)]
 struct Measured {
-    host: Option<f64>,
-    device: Option<f64>,
+    host: Recent,
+    device: Recent,
     /// Number of decisions so far.
     decisions: u64,
 }
@@ -103,7 +126,7 @@ impl Prices {
         let plain = size.plain as f64;
         let [host, device] = self.byte(size, &measured);
         let is_explored = measured.decisions.is_multiple_of(POLICY.explored);
-        match (plain * device + POLICY.device_chunk < plain * host) != is_explored {
+        match (plain * device + POLICY.device_chunk < plain * host + POLICY.host_chunk) != is_explored {
             true => Side::Device,
             false => Side::Host,
         }
@@ -129,22 +152,20 @@ impl Prices {
         let over_link = size.stored as f64 / size.plain.max(1) as f64 * self.link_byte;
         let host = POLICY.host_byte[kind] + decompressed;
         let device = POLICY.device_byte[kind] + decompressed + over_link;
-        [measured.host.unwrap_or(host), measured.device.unwrap_or(device)]
+        [
+            measured.host.byte().unwrap_or(host),
+            measured.device.byte().unwrap_or(device),
+        ]
     }
 
     /// Records the time that a thread has taken.
     pub(super) fn measured(&self, side: Side, size: &ColumnChunkSize, time: Duration) {
-        let fixed = match side {
-            Side::Device => POLICY.device_chunk,
-            Side::Host => 0.0,
-        };
-        let byte = (time.as_nanos() as f64 - fixed).max(0.0) / size.plain.max(1) as f64;
         let mut measured = self.measured[size.class()].lock();
-        let average = match side {
-            Side::Device => &mut measured.device,
-            Side::Host => &mut measured.host,
+        let (recent, fixed) = match side {
+            Side::Device => (&mut measured.device, POLICY.device_chunk),
+            Side::Host => (&mut measured.host, POLICY.host_chunk),
         };
-        *average = Some(average.map_or(byte, |before| before + (byte - before) * POLICY.latest));
+        recent.add((time.as_nanos() as f64 - fixed).max(0.0), size.plain as f64);
     }
 }
 
@@ -191,6 +212,10 @@ mod tests {
         prices.measured(Side::Host, &size, Duration::from_millis(10));
         assert_eq!(sides(&prices, size, 4), [Side::Host; 4]);
         assert_eq!(sides(&prices, strings, 4), [Side::Device; 4]);
+        // A small column chunk changes little.
+        let small = numbers(1 << 10);
+        prices.measured(Side::Host, &small, Duration::from_millis(1));
+        assert_eq!(sides(&prices, size, 4), [Side::Host; 4]);
         // It becomes idle again, which exploration finds.
         let all = sides(&prices, size, 2 * POLICY.explored);
         assert_eq!(all.iter().filter(|side| **side == Side::Device).count(), 2);
