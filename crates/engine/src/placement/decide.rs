@@ -8,11 +8,10 @@
 //! and rows that CPU operators compute. A supported subtree runs on the device if
 //!
 //! ```text
-//! hot + haste * unpaid <= CPU
+//! hot + unpaid <= CPU
 //!
 //! hot      seconds on the device, with columns in device memory and kernels compiled
 //! unpaid   seconds of the warm-up (loading columns, compiling kernels), less twice the seconds lost so far
-//! haste    4, or 1 without the background, which warms up while cores are idle
 //! CPU      seconds on the CPU; if columns or kernels are missing, a lower bound
 //! ```
 //!
@@ -36,9 +35,6 @@ use std::time::Duration;
 policy! {
     /// Constants of the decision between CPU and device.
     pub(super) struct PlacementPolicy {
-        /// Factor on the unpaid warm-up of a subtree that the background could also warm up: compilers and
-        /// encoders share the cores, and usually take longer than predicted.
-        haste: f64 = 4.0,
         /// Lowest expected ratio of the CPU's measured time to its predicted time.
         doubt: f64 = 0.7,
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
@@ -115,9 +111,8 @@ pub(super) fn seconds(seconds: f64) -> Duration {
 pub(super) fn decide(candidate: &Candidate) -> Verdict {
     let Candidate { hot, unpaid, cpu, .. } = *candidate;
     let is_warm = candidate.warm_up == 0.0;
-    let haste = if candidate.background { POLICY.haste } else { 1.0 };
     let compared = if is_warm { cpu } else { candidate.least_cpu };
-    let pays = hot + haste * unpaid <= compared;
+    let pays = hot + unpaid <= compared;
     match pays && (is_warm || !candidate.defers) {
         true => Verdict::Device,
         false if hot <= cpu => Verdict::WarmUp,
@@ -195,22 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn unpaid_warm_up_is_weighted_if_background_is_enabled() {
+    fn unpaid_warm_up_is_part_of_the_time_on_the_device() {
         let cold = Candidate {
             warm_up: 0.1,
             unpaid: 0.1,
-            cpu: 0.5,
-            least_cpu: 0.5,
+            cpu: 0.2,
+            least_cpu: 0.2,
             ..WARM
         };
-        assert_eq!(decide(&cold), Verdict::Device, "0.1 + 4 * 0.1 <= 0.5");
+        assert_eq!(decide(&cold), Verdict::Device, "0.1 + 0.1 <= 0.2");
         let dearer = Candidate { unpaid: 0.11, ..cold };
         assert_eq!(decide(&dearer), Verdict::WarmUp);
-        let alone = Candidate {
-            background: false,
-            ..dearer
-        };
-        assert_eq!(decide(&alone), Verdict::Device, "0.1 + 0.11 <= 0.5");
         let paid = Candidate {
             unpaid: 0.0,
             ..dearer
@@ -230,7 +220,7 @@ mod tests {
         assert_eq!(
             decide(&cold),
             Verdict::WarmUp,
-            "0.18 <= 0.2, but the CPU may take 0.05"
+            "0.12 <= 0.2, but the CPU may take 0.05"
         );
         let known = Candidate {
             least_cpu: 0.2,
