@@ -13,7 +13,7 @@
 
 use super::plan::{Partitioning, PipelinePlan, RowOrder, SinkPlan};
 use arrow::datatypes::{Field, Schema};
-use galatea_expression::{Expr, ExprKind};
+use galatea_expression::{Expr, ExprKind, Function};
 use galatea_kernels::MAX_OUTPUTS;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub enum AlignedSide {
     /// The build side that the pipeline itself builds.
     Own,
+    /// The groups that the pipeline computes.
+    Groups,
     /// The build side with this number, which the pipeline looks up.
     Other(usize),
 }
@@ -48,7 +50,7 @@ impl PipelinePlan {
                 | SinkPlan::BuildGroups { key, .. }
                 | SinkPlan::Multimap { key, .. },
             ) => Some(key),
-            (AlignedSide::Own, _) => None,
+            (AlignedSide::Own | AlignedSide::Groups, _) => None,
             (AlignedSide::Other(wanted), sink) => {
                 let mut keys = Vec::new();
                 for expression in self.expressions() {
@@ -62,6 +64,25 @@ impl PipelinePlan {
                 let (first, others) = keys.split_first()?;
                 others.iter().all(|key| key == first).then_some(*first)
             }
+        }
+    }
+
+    /// The key of its groups as one expression; `None` if it has no groups, or few: a single one, or those of
+    /// a pipeline that counts the rows of buckets.
+    pub fn group_key(&self) -> Option<Expr> {
+        let is_bucket = |key: &Expr| {
+            matches!(
+                key.kind(),
+                ExprKind::Call {
+                    function: Function::Bucket,
+                    ..
+                }
+            )
+        };
+        match &self.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.iter().any(is_bucket) => None,
+            SinkPlan::Aggregate { keys, .. } => Expr::tuple(keys.clone()),
+            _ => None,
         }
     }
 
@@ -109,10 +130,13 @@ impl PipelinePlan {
         if first_rows || matches!(self.sink, SinkPlan::Mark { .. } | SinkPlan::Partition { .. }) {
             return None;
         }
-        let key = self.key_of(aligned)?.clone();
+        let key = match aligned {
+            AlignedSide::Groups => self.group_key()?,
+            _ => self.key_of(aligned)?.clone(),
+        };
         // Filters keep their order: one may rely on the previous ones.
         let split = match aligned {
-            AlignedSide::Own => self.filters.len(),
+            AlignedSide::Own | AlignedSide::Groups => self.filters.len(),
             AlignedSide::Other(build_side) => self.filters_before(build_side),
         };
         let (before, behind) = self.filters.split_at(split);
@@ -164,7 +188,7 @@ impl PipelinePlan {
         }
         let refused = |expression: &&Expr| {
             let looks_up = match aligned {
-                AlignedSide::Own => false,
+                AlignedSide::Own | AlignedSide::Groups => false,
                 AlignedSide::Other(build_side) => looks_up(expression, build_side),
             };
             looks_up || is_by_position(expression)

@@ -24,7 +24,7 @@ use std::iter::zip;
 use std::ops::Range;
 
 /// Maximum number of partitions that a kernel writes (`partition.cuh`).
-const MAX_PARTITIONS: u32 = 256;
+pub(super) const MAX_PARTITIONS: u32 = 256;
 
 /// Maximum number of keys in a partition: indices of arrays have 32 bits.
 const MAX_KEYS: u64 = 1 << 30;
@@ -322,7 +322,8 @@ impl Executor<'_> {
         bytes: u64,
     ) -> Result<Cut, Failure> {
         let grouped = state.grouped(pipeline);
-        let Some((grouped, key)) = grouped.and_then(|grouped| Some((grouped, grouped.group_key()?))) else {
+        let Some((grouped, key)) = grouped.and_then(|grouped| Some((grouped, grouped.plan.group_key()?)))
+        else {
             unreachable!("groups that are computed in partitions have keys");
         };
         let counting = counting_groups(grouped, &key);

@@ -17,12 +17,12 @@ use std::vec::IntoIter;
 /// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.
 pub(super) type Piece = Vec<(usize, Range<u64>)>;
 
-/// One side of a join, partitioned.
+/// One side of a join, or the rows of groups, partitioned.
 pub(super) struct PartitionedSide {
     /// The rows of each batch by partition.
     pub(super) batches: Arc<Vec<BuiltTable>>,
     pub(super) plan: PartitionPlan,
-    /// Number of rows of all partitions.
+    /// Number of rows in all partitions.
     pub(super) rows: u64,
     pub(super) report: RunReport,
     /// The build sides that its rows looked up.
@@ -130,32 +130,34 @@ impl Gathered {
     }
 }
 
-/// The copies of the pieces of a join, in the order of their use. The copies of the next piece are queued
+/// The copies of the pieces of one or several sides, in the order of their use. The copies of the next piece are queued
 /// while the current one is used.
 pub(super) struct Pieces {
     runtime: Arc<DeviceRuntime>,
     streams: Arc<QueryStreams>,
-    /// The side of each piece (0: build side, 1: probe side) and its ranges.
+    /// The number of the side of each piece and its ranges.
     left: Peekable<IntoIter<(usize, Piece)>>,
-    sides: [(Arc<Vec<BuiltTable>>, PartitionPlan); 2],
+    sides: Vec<(Arc<Vec<BuiltTable>>, PartitionPlan)>,
     next: Option<tokio::task::JoinHandle<Result<Gathered, RunError>>>,
     link_bytes: u64,
 }
 
 impl Pieces {
-    /// The pieces of both sides of a join, as `left` lists them, each with the number of its side.
+    /// The pieces of these sides, as `left` lists them, each with the number of its side.
     pub(super) fn new(
         runtime: Arc<DeviceRuntime>,
         streams: QueryStreams,
-        partitioned: &[PartitionedSide; 2],
+        partitioned: &[PartitionedSide],
         left: Vec<(usize, Piece)>,
     ) -> Self {
-        let sides = partitioned.each_ref();
+        let sides = partitioned.iter();
         Self {
             runtime,
             streams: Arc::new(streams),
             left: left.into_iter().peekable(),
-            sides: sides.map(|side| (Arc::clone(&side.batches), side.plan.clone())),
+            sides: sides
+                .map(|side| (Arc::clone(&side.batches), side.plan.clone()))
+                .collect(),
             next: None,
             link_bytes: 0,
         }

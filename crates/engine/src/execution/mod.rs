@@ -39,6 +39,7 @@ pub(crate) mod source;
 mod top;
 mod top_sample;
 mod triton;
+mod triton_groups;
 mod triton_pairs;
 
 /// The tuning policies of this module.

@@ -334,6 +334,7 @@ impl Run<'_> {
     fn name_of(&self, aligned: AlignedSide) -> String {
         match aligned {
             AlignedSide::Own => "this build side".to_owned(),
+            AlignedSide::Groups => "the groups".to_owned(),
             AlignedSide::Other(number) => format!("d{number}"),
         }
     }

@@ -40,7 +40,7 @@ use std::time::Instant;
 
 /// Divisor of the memory of a partition: the rows that are read at once may use the quotient. The rows after
 /// them, which are copied in the meantime, use the same amount.
-const PIECES: u64 = 2;
+pub(super) const PIECES: u64 = 2;
 
 /// The pipeline of the probe side of a partitioned join, and the number of the build side there.
 pub(super) fn joined<'g>(pipeline: PipelineRef<'g>, cut: &Cut) -> (PipelineRef<'g>, usize) {
@@ -62,6 +62,9 @@ impl Executor<'_> {
         parts: Parts,
     ) -> Result<Option<(Output, RunReport)>, Failure> {
         let memory = parts.memory.bytes;
+        if cut.state.is_of_groups() {
+            return self.groups_by_triton(pipeline, keep, cut, parts).await;
+        }
         let Some((hashes, plan)) = self.triton_plan(pipeline, cut, memory) else {
             return Ok(None);
         };
@@ -135,20 +138,32 @@ impl Executor<'_> {
         plan: &TritonPlan,
         memory: u64,
     ) -> bool {
-        let Some(device) = self.session.engine().opened(self.config) else {
-            return false;
-        };
         let rows = [cut.rows, probe.rows.unwrap_or(cut.rows)];
         let bytes = zip(rows, plan.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
         let bytes: Vec<u64> = bytes.collect();
+        self.once_is_faster(&bytes, plan.columns(), (cut.ranges.len(), number), memory)
+    }
+
+    /// Whether storing the rows of sides once, `bytes` of each in that number of columns, in `number`
+    /// partitions and in batches of `memory` bytes, is predicted to take less time than reading them `reads`
+    /// times.
+    pub(super) fn once_is_faster(
+        &self,
+        bytes: &[u64],
+        columns: usize,
+        (reads, number): (usize, u32),
+        memory: u64,
+    ) -> bool {
+        let Some(device) = self.session.engine().opened(self.config) else {
+            return false;
+        };
         let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
         let stored: u64 = bytes.iter().sum();
         // The batches that do not fit are written to the host, and read back.
         let spilled = stored.saturating_sub(2 * memory) as f64 / device.link_rate();
         let read = POLICY.packed * stored as f64 / device.link_rate();
-        let reads = cut.ranges.len() as f64;
-        let per_partition = reads * (read + 2.0 * POLICY.run);
-        let columns = plan.columns() as f64;
+        let per_partition = reads as f64 * (read + 2.0 * POLICY.run);
+        let columns = columns as f64;
         let runs = batches as f64 + 2.0 * f64::from(number);
         let copies = f64::from(number) * batches as f64 * columns;
         let once = read + 2.0 * spilled + runs * POLICY.run + copies * POLICY.copy;
@@ -199,7 +214,7 @@ impl Executor<'_> {
     }
 
     /// Partitions the rows of a pipeline by the plan `first`, which reads the columns of `plan`.
-    async fn partition_side(
+    pub(super) async fn partition_side(
         &self,
         pipeline: PipelineRef<'_>,
         (plan, first): (&PipelinePlan, &PipelinePlan),
@@ -241,10 +256,10 @@ impl Executor<'_> {
     }
 
     /// The copies of the pieces of all partitions, in the order of their use.
-    pub(super) fn copies(
+    pub(super) fn copies<const SIDES: usize>(
         &self,
-        partitioned: &[PartitionedSide; 2],
-        pieces: Vec<[Vec<Piece>; 2]>,
+        partitioned: &[PartitionedSide; SIDES],
+        pieces: Vec<[Vec<Piece>; SIDES]>,
     ) -> Result<Pieces, Failure> {
         let with_side =
             |(side, pieces): (usize, Vec<Piece>)| pieces.into_iter().map(move |piece| (side, piece));

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_base::reason::Reason;
 use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, TopRows};
-use galatea_expression::{Expr, ExprKind, Function, Rebind};
+use galatea_expression::{Expr, Rebind};
 use galatea_store::{ColumnSource, FileTable};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -129,22 +129,6 @@ impl Pipeline {
             return false;
         };
         matches!(order, Some(RowOrder::All(_)))
-    }
-
-    /// The key of its groups as one expression; `None` if it has no groups, or few: a single one, or those of
-    /// a pipeline that counts the rows of buckets.
-    pub(crate) fn group_key(&self) -> Option<Expr> {
-        let is_bucket = |key: &Expr| {
-            let ExprKind::Call { function, .. } = key.kind() else {
-                return false;
-            };
-            *function == Function::Bucket
-        };
-        match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.iter().any(is_bucket) => None,
-            SinkPlan::Aggregate { keys, .. } => Expr::tuple(keys.clone()),
-            _ => None,
-        }
     }
 
     /// Whether it returns every row of its source.

@@ -37,15 +37,23 @@ pub(crate) struct TritonPlan {
 impl TritonPlan {
     /// Bytes of a stored row of the build side, and of one of the probe side.
     pub(crate) fn row_bytes(&self) -> [u64; 2] {
-        [&self.build, &self.probe].map(|passes| column_bytes(&passes.first.sink).max(1))
+        [&self.build, &self.probe].map(stored_row_bytes)
     }
 
     /// Number of stored columns of both sides.
     pub(crate) fn columns(&self) -> usize {
-        let columns =
-            |passes: &PartitionPasses| passes.first.sink.keyed().map_or(0, |(_, columns)| columns.len());
-        columns(&self.build) + columns(&self.probe)
+        stored_columns(&self.build) + stored_columns(&self.probe)
     }
+}
+
+/// Bytes of a row that the first of two passes stores.
+pub(crate) fn stored_row_bytes(passes: &PartitionPasses) -> u64 {
+    column_bytes(&passes.first.sink).max(1)
+}
+
+/// Number of columns that the first of two passes stores.
+pub(crate) fn stored_columns(passes: &PartitionPasses) -> usize {
+    passes.first.sink.keyed().map_or(0, |(_, columns)| columns.len())
 }
 
 impl PartitionedState {
@@ -55,10 +63,6 @@ impl PartitionedState {
     pub(crate) fn triton(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<TritonPlan> {
         let (probe, side) = self.met(pipeline)?;
         let build = probe.build(side)?;
-        let scans = |source: &PipelineSource| {
-            use PipelineSource::{Files, Plan, Stored};
-            matches!(source, Stored(_) | Files { .. } | Plan(_))
-        };
         if !scans(&build.source) || !scans(&probe.source) {
             return None;
         }
@@ -78,6 +82,16 @@ impl PartitionedState {
         let rows = probe.build_sides.len();
         let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, (parts, spreads))?;
         Some(TritonPlan { build: own, probe })
+    }
+
+    /// The pipeline that computes these groups, split in two: the first one stores its rows in `parts`
+    /// partitions by the hash of their keys, and the second one computes the groups of a partition. Its only
+    /// build side consists of the stored rows. `None` if its rows are not those of a table, or cannot be
+    /// stored.
+    pub(crate) fn groups_in_two(self, pipeline: PipelineRef<'_>, parts: u32) -> Option<PartitionPasses> {
+        let grouped = self.grouped(pipeline).filter(|grouped| scans(&grouped.source))?;
+        let plan = grouped.plan.resolved().ok()?;
+        plan.in_hash_partitions(AlignedSide::Groups, 0, (parts, false))
     }
 
     /// Whether a join of a pipeline has to run in partitions, because its build side is predicted to exceed
@@ -136,7 +150,7 @@ impl PartitionedState {
             (_, SinkPlan::Aggregate { kept, .. }) => (Self::Aggregate, !kept),
             _ => return None,
         };
-        let keyed = || state.grouped(pipeline)?.group_key();
+        let keyed = || state.grouped(pipeline)?.plan.group_key();
         keyed().filter(|_| returns).map(|_| state)
     }
 
@@ -220,13 +234,9 @@ impl PartitionedState {
             SinkPlan::Mark { .. } => [true, false],
             _ => [keeps_all, false],
         };
-        let is_table = |source: &PipelineSource| {
-            use PipelineSource::{Files, Plan, Stored};
-            matches!(source, Stored(_) | Files { .. } | Plan(_))
-        };
         [
-            !alone && is_table(&build.source),
-            !build_alone && is_table(&probe.source),
+            !alone && scans(&build.source),
+            !build_alone && scans(&probe.source),
         ]
     }
 
@@ -249,7 +259,7 @@ impl PartitionedState {
     /// Restricts the graph to the rows of a partition.
     pub(crate) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, partition: &Partition) {
         if let Some(groups) = self.grouped(graph.pipeline(id)) {
-            let (groups, key) = (groups.id(), groups.group_key());
+            let (groups, key) = (groups.id(), groups.plan.group_key());
             let key = key.map(|key| partition.probes(&key, false));
             let groups = graph.pipeline_mut(groups);
             groups.plan.filters.extend(key);
@@ -260,6 +270,12 @@ impl PartitionedState {
             restrict(graph, (probe, side), partition);
         }
     }
+}
+
+/// Whether these rows are scanned: those of a table, of files or of CPU operators.
+fn scans(source: &PipelineSource) -> bool {
+    use PipelineSource::{Files, Plan, Stored};
+    matches!(source, Stored(_) | Files { .. } | Plan(_))
 }
 
 /// Restricts that pipeline, and its build side with that number, to the rows of a partition.

@@ -9,6 +9,11 @@ use crate::parts::{far, table};
 const ROWS: i64 = 50_000;
 
 fn pair(memory: &'static str) -> Pair {
+    pair_of(memory, "multipass")
+}
+
+/// `algorithm`: whether rows are partitioned once, or read once per partition.
+fn pair_of(memory: &'static str, algorithm: &'static str) -> Pair {
     Pair::new(&[
         STRICT,
         BUILT,
@@ -16,6 +21,7 @@ fn pair(memory: &'static str) -> Pair {
         ("galatea.tuning.chunk_rows", "4096"),
         ("galatea.aggregate.strategy", "hash"),
         ("galatea.tuning.hash_slots", "1024"),
+        ("galatea.join.algorithm", algorithm),
     ])
 }
 
@@ -37,26 +43,36 @@ const CONSUMED: &[&str] = &[
     "SELECT small, count(DISTINCT k), sum(v) FROM t GROUP BY small",
 ];
 
-#[tokio::test]
-async fn groups_exceed_device_memory() {
+async fn groups_exceed_device_memory(algorithm: &'static str, shown: [&str; 2]) {
     let memory = "1 MiB";
     for (name, key) in [
         ("far apart", (|row| far(row % 20_000)) as fn(i64) -> i64),
         ("near", |row| row * 7919 % 20_000),
         ("skewed", |row| if row % 3 == 0 { row } else { 7 }),
     ] {
-        let pair = pair(memory);
+        let pair = pair_of(memory, algorithm);
         pair.table("t", &[table(ROWS, true, key)]);
         pair.table("d", &[table(5, false, |row| row)]);
         for sql in GROUPED.iter().chain(CONSUMED) {
             pair.check(sql, true, name).await;
         }
         pair.check(GROUPED[0], true, "the kept plan").await;
-        let plan = text(&pair, &format!("EXPLAIN ANALYZE {}", GROUPED[0])).await;
-        assert!(plan.contains(" of the groups, one after another"), "{plan}");
-        let plan = text(&pair, &format!("EXPLAIN ANALYZE {}", CONSUMED[0])).await;
-        assert!(plan.contains("groups at a time"), "{plan}");
+        for (sql, shown) in [GROUPED[0], CONSUMED[0]].into_iter().zip(shown) {
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+            assert!(plan.contains(shown), "{sql}\n{plan}");
+        }
     }
+}
+
+#[tokio::test]
+async fn groups_exceed_device_memory_in_several_passes() {
+    let shown = [" of the groups, one after another", "groups at a time"];
+    groups_exceed_device_memory("multipass", shown).await;
+}
+
+#[tokio::test]
+async fn groups_exceed_device_memory_with_rows_partitioned_once() {
+    groups_exceed_device_memory("triton", [" of the groups, rows partitioned once"; 2]).await;
 }
 
 /// Groups that rows look up by a key of several parts or of strings: the partitions of a join are partitions
