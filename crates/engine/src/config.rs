@@ -232,7 +232,8 @@ settings! {
         /// and reads both sides once per partition; triton partitions both sides once and spills the
         /// partitions that exceed device memory; auto chooses by predicted times. A join that cannot use the
         /// forced algorithm uses another one, which EXPLAIN ANALYZE shows. A build side that exceeds device
-        /// memory always uses partitions.
+        /// memory always uses partitions. So do groups that exceed it: multipass and triton apply to them,
+        /// too.
         "join.algorithm" => pub join_algorithm: JoinAlgorithm = JoinAlgorithm::Auto,
         /// Number of partitions into which rows are split before they are stored in a build side on the
         /// device or probe one: a power of two, 1 for none. A partition of the build side then fits the

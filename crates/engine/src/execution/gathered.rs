@@ -130,8 +130,8 @@ impl Gathered {
     }
 }
 
-/// The copies of the pieces of one or several sides, in the order of their use. The copies of the next piece are queued
-/// while the current one is used.
+/// The copies of the pieces of one or several sides, in the order of their use. The copies of the next piece
+/// are queued while the current one is used.
 pub(super) struct Pieces {
     runtime: Arc<DeviceRuntime>,
     streams: Arc<QueryStreams>,
