@@ -10,8 +10,8 @@
 //! subtree      a build side is refused             the subtree is replanned                      16                place_again (task.rs)
 //!              the sort lacks memory or is refused the rows in any order; the CPU sorts          1                 LastStep::after
 //!              any other device failure            the subtree runs on the CPU                   1                 LastStep::after
-//! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   5                 in_parts_after (join_run.rs)
-//!                                                  of memory, then with half of that
+//! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   3                 in_parts_after (join_run.rs)
+//!                                                  of memory, then with a quarter of that
 //!              predicted partitions fail           all rows at once                              1                 in_parts_after
 //!              partitioning the sides once lacks   the sides are read once per partition         1                 by_triton (triton.rs)
 //!              memory or is refused

@@ -48,12 +48,12 @@ policy! {
     /// State that is computed one partition at a time.
     pub(super) struct PartPolicy {
         /// Divisor of device memory: the build side and the probe side of a partition may each use the
-        /// quotient. Partitions of several build sides, or of a build side and groups, share it.
+        /// quotient.
         memory: u64 = 4,
         /// Divisor of that memory after an attempt that failed for lack of memory.
-        less: u64 = 2,
+        less: u64 = 4,
         /// Maximum number of partitioned attempts.
-        tries: u32 = 5,
+        tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
         /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters.
@@ -113,13 +113,7 @@ impl Executor<'_> {
         joins.truncate(POLICY.joins);
         self.forget_attempt(pipeline);
         let again = parts.memory.tries() < POLICY.tries;
-        let mut cuts = self.cuts(pipeline, &joins, (parts.memory.bytes, again)).await?;
-        // Partitions of different state are in memory at the same time.
-        let large = cuts.iter().filter(|cut| cut.number() > 1).count() as u64;
-        if large > 1 {
-            let bytes = parts.memory.bytes / large;
-            cuts = self.cuts(pipeline, &joins, (bytes, again)).await?;
-        }
+        let cuts = self.cuts(pipeline, &joins, (parts.memory.bytes, again)).await?;
         let (mut cuts, mut whole): (Vec<Cut>, Vec<Cut>) = cuts.into_iter().partition(|cut| cut.number() > 1);
         if cuts.is_empty() {
             std::mem::swap(&mut cuts, &mut whole);
