@@ -26,6 +26,8 @@ const QUERIES: &[&str] = &[
     "SELECT count(*), count(r.k), sum(r.v), max(r.paid), sum(s.v) FROM s LEFT JOIN r ON s.k = r.k",
     "SELECT count(*), count(r.k), sum(r.v), sum(s.v) FROM s LEFT JOIN r ON s.k % 2999 = r.k % 2999 AND r.v > s.v",
     "SELECT s.k, s.v, r.v FROM s LEFT JOIN r ON s.k = r.k",
+    "SELECT k, count(*), sum(v) FROM r GROUP BY k",
+    "SELECT count(*), max(n), sum(total) FROM (SELECT k, count(*) AS n, sum(v) AS total FROM r GROUP BY k)",
 ];
 
 /// The concurrent query.
@@ -241,6 +243,18 @@ async fn out_of_core_joins_of_repeated_keys_survive_failing_calls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn returned_rows_of_partitions_survive_failing_calls() {
     partitions_survive_failing_calls(6, "multipass", "320 KiB", "one after another").await;
+}
+
+/// The rows of groups are partitioned, spilled and read back, and the groups are returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn returned_groups_in_partitions_survive_failing_calls() {
+    partitions_survive_failing_calls(7, "triton", "640 KiB", "rows partitioned once").await;
+}
+
+/// The same, with groups that another pipeline reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn groups_in_partitions_survive_failing_calls() {
+    partitions_survive_failing_calls(8, "triton", "640 KiB", "rows partitioned once").await;
 }
 
 /// Copies fail while kernels wait for their chunks.
