@@ -230,7 +230,7 @@ impl Run<'_> {
             _ if self.part.is_none() && self.counts_first(bound, report.rows) => {
                 Some(self.count(admitted, report)?)
             }
-            _ => None,
+            _ => self.counted,
         };
         let partitions = match &bound.result {
             ResultPlan::Partition(plan) if !plan.counts => Some(self.count_partitions(admitted, report)?),

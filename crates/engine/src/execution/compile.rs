@@ -88,6 +88,7 @@ impl Executor<'_> {
                 chunks: &[],
                 keep: false,
                 fetch: pipeline.fetch.map(|fetch| fetch as u64),
+                counted: None,
                 cancelled: &AtomicBool::new(false),
                 result: &ResultQueue::whole(),
                 progress: self.report,

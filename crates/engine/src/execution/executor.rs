@@ -117,6 +117,7 @@ impl Job {
             chunks: &self.work.chunks,
             keep: self.work.keep,
             fetch: self.work.fetch,
+            counted: None,
             cancelled: &self.cancelled,
             result: &self.result,
             progress: &self.progress,

@@ -58,6 +58,8 @@ pub(super) struct Run<'a> {
     pub keep: bool,
     /// Number of rows after which a run that returns rows stops.
     pub fetch: Option<u64>,
+    /// Number of rows that a run returns, if earlier passes have counted them.
+    pub counted: Option<u64>,
     /// Set when the query is cancelled.
     pub cancelled: &'a AtomicBool,
     /// Receives the rows or groups that the run returns.
@@ -293,6 +295,7 @@ impl<'a> Run<'a> {
             plan,
             view,
             keep: false,
+            counted: None,
             part: None,
             ..*self
         }

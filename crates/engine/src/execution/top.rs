@@ -32,11 +32,19 @@ const FEW_ALIKE: u64 = 1 << 16;
 /// The sort keys of the required rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Keys up to this one; not many more rows than required have them.
-    UpTo(i64),
+    /// Keys up to this one, which `rows` rows have, if they were counted: not many more than required.
+    UpTo { last: i64, rows: Option<u64> },
     /// Keys before this one, which `before` rows have, and `rows` rows with this key itself. All rows with
     /// this key are equal in the order.
     Ties { key: i64, rows: u64, before: u64 },
+}
+
+impl Wanted {
+    /// All keys.
+    const ALL: Self = Self::UpTo {
+        last: i64::MAX,
+        rows: None,
+    };
 }
 
 /// Position of the last of the first k rows.
@@ -115,20 +123,21 @@ impl Run<'_> {
         top: &TopRows,
         passes: &mut Vec<RunReport>,
     ) -> Result<(Output, RunReport), RunError> {
-        let (plan, fetch) = match self.wanted(top, passes)? {
-            Wanted::UpTo(last) => (self.between(outputs, top, (0, last)), None),
+        let (plan, fetch, counted) = match self.wanted(top, passes)? {
+            Wanted::UpTo { last, rows } => (self.between(outputs, top, (0, last)), None, rows),
             Wanted::Ties { key, rows, before } => {
                 if before > 0 {
                     let plan = self.between(outputs, top, (0, key - 1));
                     passes.push(self.over(&plan, &self.view_of(&plan)?).execute()?.1);
                     self.result.settle();
                 }
-                (self.between(outputs, top, (key, key)), Some(rows))
+                (self.between(outputs, top, (key, key)), Some(rows), None)
             }
         };
         let view = self.view_of(&plan)?;
         let run = Run {
             fetch,
+            counted,
             ..self.over(&plan, &view)
         };
         run.execute()
@@ -139,11 +148,11 @@ impl Run<'_> {
         let enough = top.fetch.saturating_add(MORE);
         let all = match self.extent(&top.key, passes)? {
             Some(all) if all.rows > enough => all,
-            _ => return Ok(Wanted::UpTo(i64::MAX)),
+            _ => return Ok(Wanted::ALL),
         };
         let Some(Last { part, rows, before }) = self.narrowed(&top.key, all, top.fetch.max(1), passes)?
         else {
-            return Ok(Wanted::UpTo(i64::MAX));
+            return Ok(Wanted::ALL);
         };
         if part.rows - rows > MORE {
             let counted = self.counted(top)?;
@@ -162,7 +171,10 @@ impl Run<'_> {
                 }));
             }
         }
-        Ok(Wanted::UpTo(part.greatest))
+        Ok(Wanted::UpTo {
+            last: part.greatest,
+            rows: Some(before + part.rows),
+        })
     }
 
     /// The part of a range that contains row number `rows`. It has few excess rows, or one key. `None` if the
