@@ -142,34 +142,12 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
-    use std::collections::BTreeMap;
 
     fn row(query: &str, engine: Engine, iteration: u32, total_s: f64) -> ResultRow {
         ResultRow {
-            benchmark: "tpch".to_owned(),
-            query: query.to_owned(),
             engine,
-            mode: "parquet".to_owned(),
-            device: "GPU".to_owned(),
-            reasons: String::new(),
             iteration,
-            warmup: false,
-            scale: 1.0,
-            seed: 0,
-            parameters: BTreeMap::new(),
-            rows: 1,
-            planning_s: 0.0,
-            compile_s: 0.0,
-            load_s: 0.0,
-            transfer_s: 0.0,
-            kernel_s: 0.0,
-            total_s,
-            device_bytes: 0,
-            link_bytes: 0,
-            ceiling: None,
-            fraction: None,
-            machine: Machine::default(),
+            ..ResultRow::example(query, total_s)
         }
     }
 

@@ -371,12 +371,10 @@ fn readme(directory: &Path, machine: &Machine) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use galatea::QueryDevice;
-
-    fn row(query: &str, total_s: f64, warmup: bool) -> ResultRow {
-        ResultRow {
+impl ResultRow {
+    /// A run of a query for tests.
+    pub(crate) fn example(query: &str, total_s: f64) -> Self {
+        Self {
             benchmark: "tpch".to_string(),
             query: query.to_string(),
             engine: Engine::Galatea,
@@ -384,7 +382,7 @@ mod tests {
             device: "CPU".to_string(),
             reasons: "a, \"b\"".to_string(),
             iteration: 0,
-            warmup,
+            warmup: false,
             scale: 0.01,
             seed: 0,
             parameters: BTreeMap::from([("galatea.device".to_string(), "cpu".to_string())]),
@@ -405,6 +403,19 @@ mod tests {
                 date: "2026-01-02".to_string(),
                 version: "0.1.0".to_string(),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use galatea::QueryDevice;
+
+    fn row(query: &str, total_s: f64, warmup: bool) -> ResultRow {
+        ResultRow {
+            warmup,
+            ..ResultRow::example(query, total_s)
         }
     }
 

@@ -130,9 +130,8 @@ pub(crate) fn planned(outcome: PlanOutcome) {
 
 /// Columns were loaded from files.
 pub(crate) fn loaded(load: &LoadReport) {
-    let on_host: u64 = load.on_host.values().sum();
     counter!(COLUMN_CHUNKS, "decoded" => "device").increment(load.on_device);
-    counter!(COLUMN_CHUNKS, "decoded" => "host").increment(on_host);
+    counter!(COLUMN_CHUNKS, "decoded" => "host").increment(load.on_host());
     counter!(FILE_BYTES).increment(load.bytes_read);
 }
 

@@ -12,9 +12,10 @@ use arrow::array::{
     StringArray, UInt32Array, new_empty_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::{cast, take};
+use arrow::compute::{CastOptions, cast, take};
 use arrow::datatypes::*;
 use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
 use half::f16;
 
 use crate::column::{Chunk, ChunkData, Column, Encoding, Width};
@@ -190,6 +191,12 @@ impl Decoder {
         Ok(take(dictionary, &codes, None)?)
     }
 }
+
+/// Casts that fail instead of returning NULL.
+pub(crate) const STRICT: CastOptions<'_> = CastOptions {
+    safe: false,
+    format_options: FormatOptions::new(),
+};
 
 /// The type without an Arrow dictionary around it.
 pub(crate) fn plain_type(data_type: &DataType) -> &DataType {

@@ -52,7 +52,7 @@ pub use layout::{ConflictLayout, NoLayout, SlotLayout};
 pub use load_report::{HostReason, LoadReport};
 pub use node::check_partition;
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
-pub use page_decoder::{DecodedColumnChunks, PageDecoder};
+pub use page_decoder::PageDecoder;
 pub use prune::prune;
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

@@ -86,11 +86,18 @@ pub struct LoadReport {
     /// Column chunks decoded on the device. A column chunk is a column of a chunk of the table.
     pub on_device: u64,
     /// Column chunks decoded on the host, by reason.
-    pub on_host: BTreeMap<HostReason, u64>,
+    pub host_reasons: BTreeMap<HostReason, u64>,
     /// Bytes read from files.
     pub bytes_read: u64,
     /// Time of reading, decoding and encoding.
     pub time: Duration,
+}
+
+impl LoadReport {
+    /// Number of column chunks decoded on the host.
+    pub fn on_host(&self) -> u64 {
+        self.host_reasons.values().sum()
+    }
 }
 
 /// Counts for a [`LoadReport`], shared by the threads of a load.
@@ -121,7 +128,7 @@ impl LoadCounts {
     pub(crate) fn report(&self, time: Duration) -> LoadReport {
         LoadReport {
             on_device: self.on_device.load(Ordering::Relaxed),
-            on_host: self.on_host.lock().clone(),
+            host_reasons: self.on_host.lock().clone(),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             time,
         }

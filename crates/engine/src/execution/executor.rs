@@ -311,13 +311,16 @@ impl Executor<'_> {
     /// them.
     async fn open_page_decoder(&self) {
         let engine = self.session.engine();
+        if engine.opened(self.config).is_some() {
+            return;
+        }
         match engine.settings().get().parquet_decoding {
             ParquetDecoding::Device => drop(self.device().await),
-            ParquetDecoding::Auto if engine.opened(self.config).is_none() => {
+            ParquetDecoding::Auto => {
                 let (engine, config) = (Arc::clone(engine), self.config.clone());
                 drop(tokio::task::spawn_blocking(move || drop(engine.device(&config))));
             }
-            ParquetDecoding::Auto | ParquetDecoding::Host => {}
+            ParquetDecoding::Host => {}
         }
     }
 

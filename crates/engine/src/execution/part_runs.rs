@@ -1,11 +1,14 @@
 //! The runs of a pipeline over the partitions of a join, one after another. All of them fill one sink.
 
 use super::error::Failure;
-use super::executor::{Executor, Work};
+use super::executor::{Executor, Work, chunks};
 use super::part_run::{Carried, PartRun};
 use super::pipeline_run::{Output, Run};
+use crate::graph::PipelineRef;
 use crate::joins::build_table::{BuiltTable, SideRows};
 use crate::report::RunReport;
+use galatea_codegen::PipelinePlan;
+use galatea_store::TableView;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -69,6 +72,25 @@ impl PartRuns {
 }
 
 impl Executor<'_> {
+    /// Runs the plan of a pipeline over the rows of a partition and its build sides, which are returned.
+    pub(super) async fn run_over(
+        &self,
+        runs: &mut PartRuns,
+        (pipeline, plan, view, keep): (PipelineRef<'_>, PipelinePlan, TableView, bool),
+        sides: Vec<SideRows>,
+        is_last: bool,
+    ) -> Result<Vec<SideRows>, Failure> {
+        let work = Work {
+            pipeline: pipeline.id(),
+            chunks: chunks(&pipeline, &plan, &view),
+            fetch: runs.left(pipeline.fetch_in_any_order()),
+            plan,
+            view,
+            keep,
+        };
+        self.run_part(runs, work, sides, is_last).await
+    }
+
     /// Runs a pipeline over a partition and its build sides, which are returned. After the last run, the sink
     /// is complete.
     pub(super) async fn run_part(

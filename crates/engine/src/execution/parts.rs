@@ -29,10 +29,11 @@
 use super::attempt::Shrinking;
 use super::cut::Cut;
 use super::error::Failure;
-use super::executor::{Executor, Work, chunks, pairs_view};
+use super::executor::{Executor, pairs_view};
 use super::part_runs::PartRuns;
 use super::pipeline_run::Output;
 use super::source::entries;
+use crate::device::RunError;
 use crate::graph::{PipelineRef, PipelineSource};
 use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::PartitionedState;
@@ -77,6 +78,19 @@ pub(super) struct Parts {
     pub(super) begun_again: u32,
     /// Whether partitioning was predicted, and no run over all rows has failed.
     pub(super) predicted: bool,
+}
+
+/// The pairs or groups of a partition, as the rows that the pipeline scans.
+pub(super) fn rows_of_part(cut: &Cut, rows: &SideRows) -> Result<TableView, RunError> {
+    let view = match cut.state {
+        PartitionedState::Groups => entries(rows.rows()),
+        _ => pairs_view(rows.rows()),
+    };
+    Ok(TableView {
+        // The kernels of all partitions are bound to the same number of rows.
+        rows: cut.scanned(),
+        ..view?
+    })
 }
 
 /// The partition of each join in the combination with this number. Partitions of the last join change
@@ -200,8 +214,8 @@ impl Executor<'_> {
             [cut, ..] if cut.state == PartitionedState::Aggregate => all_parts / cut.number(),
             _ => all_parts,
         };
-        // Each partition returns its first rows, among which an operator above chooses.
-        let fetch = pipeline.fetch.filter(|_| pipeline.top().is_none());
+        // Each partition returns its first rows in an order, among which an operator above chooses.
+        let fetch = pipeline.fetch_in_any_order();
         // The partitions of the current build sides.
         let mut made = Vec::new();
         for number in 0..all_parts {
@@ -228,31 +242,18 @@ impl Executor<'_> {
                 row_cut.and_then(|cut| Some((cut, sides[cut.side()].as_ref()?))),
             ) {
                 (Some(view), _) => view.clone(),
-                (None, Some((cut, of_part))) => {
-                    let of_part = match cut.state {
-                        PartitionedState::Groups => entries(of_part.rows()),
-                        _ => pairs_view(of_part.rows()),
-                    };
-                    TableView {
-                        // The kernels of all partitions are bound to the same number of rows.
-                        rows: cut.scanned(),
-                        ..of_part.map_err(Failure::Run)?
-                    }
-                }
+                (None, Some((cut, rows))) => rows_of_part(cut, rows).map_err(Failure::Run)?,
                 (None, None) => unreachable!("rows in partitions are a build side"),
             };
             let plan = part.plan.resolved().map_err(Failure::Input)?;
-            let work = Work {
-                pipeline: part.id(),
-                chunks: chunks(&part, &plan, &view),
-                fetch: runs.left(fetch),
-                plan,
-                view,
-                keep,
-            };
             let last = (number + 1).is_multiple_of(of_sink);
             let back = self
-                .run_part(&mut runs, work, sides.into_iter().flatten().collect(), last)
+                .run_over(
+                    &mut runs,
+                    (part, plan, view, keep),
+                    sides.into_iter().flatten().collect(),
+                    last,
+                )
                 .await?;
             sides = back.into_iter().map(Some).collect();
             if runs.left(fetch) == Some(0) {

@@ -42,6 +42,17 @@ use std::time::Instant;
 /// them, which are copied in the meantime, use the same amount.
 pub(super) const PIECES: u64 = 2;
 
+/// Partitioned rows; `None` if they cannot be stored, or do not fit. They are then read once per partition,
+/// which needs no memory for partitioned rows, nor columns that can be stored.
+pub(super) fn if_stored<T>(partitioned: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match partitioned {
+        Ok(rows) => Ok(Some(rows)),
+        Err(Failure::Run(RunError::Unsupported(_))) => Ok(None),
+        Err(failure) if failure.wants_memory() => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// The pipeline of the probe side of a partitioned join, and the number of the build side there.
 pub(super) fn joined<'g>(pipeline: PipelineRef<'g>, cut: &Cut) -> (PipelineRef<'g>, usize) {
     let Some(joined) = cut.state.met(pipeline) else {
@@ -70,12 +81,8 @@ impl Executor<'_> {
         };
         let started = Instant::now();
         let before = self.spilled();
-        let sides = match self.partition(pipeline, cut, &plan, memory).await {
-            Ok(sides) => sides,
-            // Reading the sides again needs no memory for partitioned rows, nor columns that can be stored.
-            Err(Failure::Run(RunError::Unsupported(_))) => return Ok(None),
-            Err(failure) if failure.wants_memory() => return Ok(None),
-            Err(failure) => return Err(failure),
+        let Some(sides) = if_stored(self.partition(pipeline, cut, &plan, memory).await)? else {
+            return Ok(None);
         };
         let (number, batches) = (
             sides[0].plan.parts,

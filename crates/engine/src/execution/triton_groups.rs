@@ -10,22 +10,19 @@
 
 use super::cut::{Cut, MAX_PARTITIONS, Partitions};
 use super::error::Failure;
-use super::executor::{Executor, Work, chunks};
+use super::executor::Executor;
 use super::gathered::{PartitionedSide, Pieces};
 use super::part_runs::PartRuns;
-use super::parts::Parts;
+use super::parts::{Parts, rows_of_part};
 use super::pipeline_run::Output;
-use super::source::entries;
-use super::triton::PIECES;
+use super::triton::{PIECES, if_stored};
 use crate::config::JoinAlgorithm;
-use crate::device::RunError;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::{PartitionedState, stored_columns, stored_row_bytes};
 use crate::report::RunReport;
 use galatea_base::reason::size;
 use galatea_codegen::PartitionPasses;
-use galatea_store::TableView;
 use std::time::Instant;
 
 /// Rows in partitions, and the pipeline that computes their groups.
@@ -101,15 +98,9 @@ impl Executor<'_> {
         }
         let plan = grouped.plan.resolved().map_err(Failure::Input)?;
         let sides = self.sides_except(grouped, &plan, None).await?;
-        let rows = match self
-            .partition_side(grouped, (&plan, &passes.first), sides, memory)
-            .await
-        {
-            Ok(rows) => rows,
-            // Reading the rows again needs no memory for partitioned rows, nor columns that can be stored.
-            Err(Failure::Run(RunError::Unsupported(_))) => return Ok(None),
-            Err(failure) if failure.wants_memory() => return Ok(None),
-            Err(failure) => return Err(failure),
+        let first = (&plan, &passes.first);
+        let Some(rows) = if_stored(self.partition_side(grouped, first, sides, memory).await)? else {
+            return Ok(None);
         };
         let number = rows.plan.parts as usize;
         let pieces: Vec<_> = (0..number)
@@ -156,7 +147,7 @@ impl Executor<'_> {
         groups: &mut PartitionedGroups<'_>,
     ) -> Result<PartRuns, Failure> {
         let mut runs = PartRuns::new(parts.begun_again);
-        let all = groups.grouped.fetch.filter(|_| groups.grouped.top().is_none());
+        let all = groups.grouped.fetch_in_any_order();
         for partition in 0..groups.pieces.len() {
             let fetch = runs.left(all);
             self.group_partition(&mut runs, groups, partition, (fetch, false))
@@ -181,8 +172,7 @@ impl Executor<'_> {
         let mut sides = self.sides_except(pipeline, &plan, Some(cut.side())).await?;
         let mut runs = PartRuns::new(parts.begun_again);
         let mut grouping: Option<RunReport> = None;
-        // Each partition returns its first rows, among which an operator above chooses.
-        let fetch = pipeline.fetch.filter(|_| pipeline.top().is_none());
+        let fetch = pipeline.fetch_in_any_order();
         let number = groups.pieces.len();
         for partition in 0..number {
             // The memory of the previous groups is freed before the next ones are computed.
@@ -191,22 +181,10 @@ impl Executor<'_> {
             self.group_partition(&mut building, groups, partition, (None, true))
                 .await?;
             sides[cut.side()] = SideRows::built(building.into_table(&mut grouping, &mut []));
-            let view = TableView {
-                // The kernels of all partitions are bound to the same number of rows.
-                rows: cut.scanned(),
-                ..entries(sides[cut.side()].rows())?
-            };
-            let work = Work {
-                pipeline: pipeline.id(),
-                chunks: chunks(&pipeline, &plan, &view),
-                fetch: runs.left(fetch),
-                plan: plan.clone(),
-                view,
-                keep,
-            };
-            sides = self
-                .run_part(&mut runs, work, sides, partition + 1 == number)
-                .await?;
+            let view = rows_of_part(cut, &sides[cut.side()])?;
+            let work = (pipeline, plan.clone(), view, keep);
+            let last = partition + 1 == number;
+            sides = self.run_over(&mut runs, work, sides, last).await?;
             if runs.left(fetch) == Some(0) {
                 break;
             }

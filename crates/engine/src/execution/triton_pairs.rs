@@ -9,17 +9,16 @@
 
 use super::cut::Cut;
 use super::error::Failure;
-use super::executor::{Executor, Work, chunks, of_side, pairs_view};
+use super::executor::{Executor, of_side};
 use super::gathered::PartitionedSide;
 use super::part_runs::PartRuns;
-use super::parts::Parts;
+use super::parts::{Parts, rows_of_part};
 use super::pipeline_run::Output;
 use super::triton::joined;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::TritonPlan;
 use crate::report::RunReport;
-use galatea_store::TableView;
 
 impl Executor<'_> {
     /// Joins partitioned sides, and runs the pipeline over the matches of one partition after another.
@@ -48,8 +47,7 @@ impl Executor<'_> {
         let mut looked_up = std::mem::take(&mut rows.sides);
         let mut runs = PartRuns::new(parts.begun_again);
         let mut reports: [Option<RunReport>; 2] = [None, None];
-        // Each partition returns its first rows, among which an operator above chooses.
-        let fetch = pipeline.fetch.filter(|_| pipeline.top().is_none());
+        let fetch = pipeline.fetch_in_any_order();
         for partition in 0..number {
             // The memory of the previous partition is freed before the next one is joined.
             sides[cut.side()] = SideRows::not_built();
@@ -73,21 +71,10 @@ impl Executor<'_> {
             // take the matches of one partition for all.
             drop(self.ready.lock().take_matches(probe.id()));
             sides[cut.side()] = matches?;
-            let view = TableView {
-                // The kernels of all partitions are bound to the same number of rows.
-                rows: cut.scanned(),
-                ..pairs_view(sides[cut.side()].rows())?
-            };
-            let work = Work {
-                pipeline: pipeline.id(),
-                chunks: chunks(&pipeline, &plan, &view),
-                fetch: runs.left(fetch),
-                plan: plan.clone(),
-                view,
-                keep,
-            };
+            let view = rows_of_part(cut, &sides[cut.side()])?;
+            let work = (pipeline, plan.clone(), view, keep);
             let last = partition + 1 == number;
-            sides = self.run_part(&mut runs, work, sides, last).await?;
+            sides = self.run_over(&mut runs, work, sides, last).await?;
             [&own, &rows].into_iter().for_each(|side| side.discard(partition));
             if runs.left(fetch) == Some(0) {
                 break;

@@ -269,8 +269,8 @@ impl Facts {
 
 /// The column chunks that a load has decoded on each side, with the reasons of the host.
 fn column_chunks(load: &LoadReport) -> Option<Fact> {
-    let on_host: u64 = load.on_host.values().sum();
-    let reasons = load.on_host.iter();
+    let on_host = load.on_host();
+    let reasons = load.host_reasons.iter();
     let reasons: Vec<String> = reasons
         .map(|(reason, count)| format!("{count} {reason}"))
         .collect();
@@ -288,9 +288,14 @@ fn column_chunks(load: &LoadReport) -> Option<Fact> {
 /// The bytes that a load has read, with time and rate.
 fn from_files(load: &LoadReport) -> Option<Fact> {
     let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let read = size(load.bytes_read);
-    let read = format!("{read} in {} at {:.2} GB/s", milliseconds(load.time), rate / 1e9);
+    let (read, time) = (size(load.bytes_read), milliseconds(load.time));
+    let read = format!("{read} in {time} at {}", gigabytes(rate));
     (load.bytes_read > 0).then(|| Fact::one("from files", read))
+}
+
+/// A number of bytes per second.
+fn gigabytes(rate: f64) -> String {
+    format!("{:.2} GB/s", rate / 1e9)
 }
 
 /// The rate at which kernels read, and the measured maximum of the device.
@@ -299,7 +304,6 @@ fn rate(report: &RunReport) -> String {
         return String::new();
     }
     let rate = report.device_bytes as f64 / report.kernel.as_secs_f64();
-    let gigabytes = |rate: f64| format!("{:.2} GB/s", rate / 1e9);
     let memory = if report.resident {
         "device memory"
     } else {

@@ -123,6 +123,11 @@ impl Pipeline {
         }
     }
 
+    /// The rows after which it may stop, if any rows will do: not those that are first in an order.
+    pub(crate) fn fetch_in_any_order(&self) -> Option<usize> {
+        self.fetch.filter(|_| self.top().is_none())
+    }
+
     /// Whether it returns all of its rows in an order.
     pub fn sorts(&self) -> bool {
         let SinkPlan::Rows { order, .. } = &self.plan.sink else {

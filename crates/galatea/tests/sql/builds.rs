@@ -248,29 +248,6 @@ async fn refused_build_side_does_not_fall_back_again() {
     assert_eq!(report.device, QueryDevice::Emulated, "{:?}", report.reasons);
 }
 
-/// The first run finds that the keys of a build side repeat, and continues on the device: also with the first
-/// rows of an order, whose sort is no part of the subtree that is planned again.
-#[tokio::test]
-async fn repeated_keys_are_found_without_fallback() {
-    for sql in [
-        "SELECT n.name, avg(f.v) AS mean FROM f JOIN n ON f.number = n.k GROUP BY n.name ORDER BY n.name LIMIT 3",
-        "SELECT f.v, n.size FROM f JOIN n ON f.number = n.k ORDER BY f.v DESC, n.size LIMIT 7",
-        "SELECT n.name, count(*) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
-    ] {
-        let pair = Pair::new(&[
-            BUILT,
-            ("galatea.fallback", "error"),
-            ("galatea.join.order", "written"),
-        ]);
-        pair.table("f", &[facts(3000, 4)]);
-        let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..900).map(|row| row % 50)));
-        pair.table("n", &[dimension("k", keys, 5)]);
-        for run in ["first", "second"] {
-            pair.check(sql, true, run).await;
-        }
-    }
-}
-
 /// Build sides are evicted like other memory of a query, and reloaded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_joins_in_little_memory_match_the_cpu() {

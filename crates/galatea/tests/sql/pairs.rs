@@ -1,7 +1,8 @@
 //! Joins with repeated keys, with conditions in addition to the keys, or without keys.
 
+use crate::builds::BUILT;
 use crate::compare::Pair;
-use crate::joins::{STRICT, dimension, text};
+use crate::joins::{STRICT, dimension, facts, text};
 use datafusion::arrow::array::{ArrayRef, Float32Array, Float64Array, Int32Array, RecordBatch, StringArray};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -386,4 +387,27 @@ async fn not_in_by_floats_and_device_computed_keys() {
         plan.contains("joins=[") && !plan.contains("HashJoinExec"),
         "{plan}"
     );
+}
+
+/// The first run finds that the keys of a build side repeat, plans the subtree again and continues on the
+/// device. The sort of a top-k query is not in this subtree.
+#[tokio::test]
+async fn repeated_keys_are_found_without_fallback() {
+    for sql in [
+        "SELECT n.name, avg(f.v) AS mean FROM f JOIN n ON f.number = n.k GROUP BY n.name ORDER BY n.name LIMIT 3",
+        "SELECT f.v, n.size FROM f JOIN n ON f.number = n.k ORDER BY f.v DESC, n.size LIMIT 7",
+        "SELECT n.name, count(*) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
+    ] {
+        let pair = Pair::new(&[
+            BUILT,
+            ("galatea.fallback", "error"),
+            ("galatea.join.order", "written"),
+        ]);
+        pair.table("f", &[facts(3000, 4)]);
+        let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..900).map(|row| row % 50)));
+        pair.table("n", &[dimension("k", keys, 5)]);
+        for run in ["first", "second"] {
+            pair.check(sql, true, run).await;
+        }
+    }
 }

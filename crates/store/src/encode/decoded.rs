@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, DictionaryArray, Int32Array, LargeBinaryArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Int32Type};
-use arrow::util::display::FormatOptions;
 use bytemuck::Pod;
 use galatea_device::DeviceBuffer;
 use galatea_parquet::{
@@ -24,13 +23,8 @@ use super::fixed::{LocalBooleans, LocalDecimals, LocalFloats};
 use super::integer::LocalIntegers;
 use super::kind::Kind;
 use crate::column::Width;
+use crate::decode::STRICT;
 use crate::error::{Result, StoreError};
-
-/// Casts that fail instead of returning NULL.
-const STRICT: CastOptions<'_> = CastOptions {
-    safe: false,
-    format_options: FormatOptions::new(),
-};
 
 /// The outcome for a column on the device: an error of the device or its pages is separate from the store's.
 type OnDevice<T> = std::result::Result<T, ParquetError>;

@@ -15,7 +15,7 @@ use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
 use ::parquet::file::metadata::ColumnChunkMetaData;
 use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
@@ -26,7 +26,7 @@ use super::column_bytes::ColumnBytes;
 use super::column_shape::column_shape;
 use super::files::TableFiles;
 use crate::damage::contained;
-use crate::decode::plain_type;
+use crate::decode::{STRICT, plain_type};
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
@@ -386,11 +386,7 @@ fn adapted(file: &OpenFile, array: ArrayRef, field: &Field) -> Result<ArrayRef> 
     if same {
         return Ok(array);
     }
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    cast_with_options(&array, to, &options).map_err(|error| StoreError::SchemaMismatch {
+    cast_with_options(&array, to, &STRICT).map_err(|error| StoreError::SchemaMismatch {
         file: file.source.name(),
         column: field.name().clone(),
         table_type: to.clone(),

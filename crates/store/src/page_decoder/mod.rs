@@ -11,7 +11,7 @@ mod prices;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use galatea_device::Device;
@@ -35,17 +35,6 @@ pub struct PageDecoder {
     prices: Prices,
     /// Whether it decodes every column chunk that it can, regardless of prices.
     always: AtomicBool,
-    on_device: AtomicU64,
-    on_host: AtomicU64,
-}
-
-/// Numbers of column chunks that were loaded from Parquet files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DecodedColumnChunks {
-    /// Decoded on the device.
-    pub on_device: u64,
-    /// Decoded on the host; see [`HostReason`].
-    pub on_host: u64,
 }
 
 impl PageDecoder {
@@ -59,8 +48,6 @@ impl PageDecoder {
             lanes: Lanes::new(device),
             prices: Prices::new(link_rate),
             always: AtomicBool::new(false),
-            on_device: AtomicU64::new(0),
-            on_host: AtomicU64::new(0),
         })
     }
 
@@ -135,20 +122,7 @@ impl PageDecoder {
 
     /// Records the time that a thread has taken for a column chunk.
     pub(crate) fn measured(&self, side: Side, size: &ColumnChunkSize, time: Duration) {
-        let counter = match side {
-            Side::Device => &self.on_device,
-            Side::Host => &self.on_host,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
         self.prices.measured(side, size, time);
-    }
-
-    /// Numbers of column chunks since the decoder was created.
-    pub fn decoded(&self) -> DecodedColumnChunks {
-        DecodedColumnChunks {
-            on_device: self.on_device.load(Ordering::Relaxed),
-            on_host: self.on_host.load(Ordering::Relaxed),
-        }
     }
 }
 
@@ -156,7 +130,6 @@ impl fmt::Debug for PageDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PageDecoder")
             .field("device", &self.device.info().name)
-            .field("decoded", &self.decoded())
             .finish_non_exhaustive()
     }
 }

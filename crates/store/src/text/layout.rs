@@ -15,6 +15,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::config::CsvOptions;
 
+use crate::decode::STRICT;
 use crate::error::StoreError;
 
 /// Whether the first rows of a table's CSV files are headers, and the origin of its columns.
@@ -210,11 +211,7 @@ fn reads_as_values(first: &[String], table: &Schema) -> bool {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null
         );
         let value: ArrayRef = Arc::new(arrow::array::StringArray::from(vec![value.as_str()]));
-        let strict = arrow::compute::CastOptions {
-            safe: false,
-            ..Default::default()
-        };
-        let parse = || arrow::compute::cast_with_options(&value, field.data_type(), &strict).is_ok();
+        let parse = || arrow::compute::cast_with_options(&value, field.data_type(), &STRICT).is_ok();
         (!text && !value.as_ref().is_empty()).then(parse)
     });
     let mut fits = fits.by_ref().peekable();

@@ -297,9 +297,7 @@ impl Task {
             .inspect_err(|reason| tracing::debug!(%reason, "a subtree is not replanned"))
             .ok()?;
         self.finish_inputs(&mut found).ok()?;
-        // The first rows in an order are not the first ones that are found.
-        let root = self.graph.root();
-        found.root_mut().fetch = root.fetch.filter(|_| root.top().is_none());
+        found.root_mut().fetch = self.graph.root().fetch_in_any_order();
         Some(found)
     }
 
