@@ -137,6 +137,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/parquet/form.cuh",
     "galatea/parquet/hybrid.cuh",
     "galatea/parquet/page.cuh",
+    "galatea/parquet/sequences.cuh",
     "galatea/partition.cuh",
     "galatea/prelude.cuh",
     "galatea/radix/buffered.cuh",

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod cells;
+mod compressed;
 mod damage;
 mod encodings;
 mod files;
