@@ -1,5 +1,7 @@
 //! The pages of the column chunks that are decoded together: their place on the device.
 
+use std::ops::Range;
+
 use galatea_device::DeviceBuffer;
 use galatea_kernels::{PARQUET_PADDING, ParquetCodec, ParquetEncoding, ParquetPage, ParquetSlots};
 use rayon::prelude::*;
@@ -14,7 +16,19 @@ use crate::shape::{ColumnShape, ValueKind};
 /// Alignment of pages on the device, in bytes.
 const ALIGNMENT: usize = 16;
 
+/// Some column chunks of a batch.
+pub(crate) struct Part {
+    pub(crate) chunks: Range<usize>,
+    /// Their data pages.
+    pub(crate) pages: Range<usize>,
+    /// Their rows among those of the batch: the slots of their values.
+    pub(crate) rows: Range<usize>,
+    /// The slots of the values of their dictionaries.
+    pub(crate) dictionary: Range<usize>,
+}
+
 /// The pages of column chunks, in the order of the page table: data pages, then dictionary pages.
+#[derive(Debug)]
 pub(crate) struct Batch<'c> {
     pub(crate) chunks: &'c [ColumnChunk<'c>],
     /// Each page with the number of its chunk.
@@ -116,9 +130,30 @@ impl<'c> Batch<'c> {
             .any(|(_, page)| page.encoding == encoding)
     }
 
-    /// Whether all data pages have dictionary indices.
-    pub(crate) fn only_indices(&self) -> bool {
-        self.pages[..self.data_pages]
+    /// The pages, rows and dictionaries of some column chunks.
+    pub(crate) fn part(&self, chunks: Range<usize>) -> Part {
+        let (data, dictionaries) = self.pages.split_at(self.data_pages);
+        let of = |pages: &[(usize, Page)], base: usize, slot: usize| {
+            let first = pages.partition_point(|(chunk, _)| *chunk < chunks.start);
+            let end = pages.partition_point(|(chunk, _)| *chunk < chunks.end);
+            let before: usize = pages[..first].iter().map(|(_, page)| page.rows as usize).sum();
+            let values: usize = pages[first..end].iter().map(|(_, page)| page.rows as usize).sum();
+            let start = slot + before;
+            (base + first..base + end, start..start + values)
+        };
+        let (pages, rows) = of(data, 0, 0);
+        let (_, dictionary) = of(dictionaries, self.data_pages, self.rows);
+        Part {
+            chunks,
+            pages,
+            rows,
+            dictionary,
+        }
+    }
+
+    /// Whether all of these data pages have dictionary indices.
+    pub(crate) fn only_indices(&self, pages: &Range<usize>) -> bool {
+        self.pages[pages.clone()]
             .iter()
             .all(|(_, page)| page.encoding == ParquetEncoding::Dictionary)
     }

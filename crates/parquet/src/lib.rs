@@ -8,10 +8,12 @@
 //!
 //! ```text
 //! ColumnChunk   bytes of a column chunk      ┐         Lane
-//! ColumnShape   physical and logical type    ┴─ Input ─ Decoder::decode ─> DecodedColumn ─ Decoder::pack ─> codes
+//! ColumnShape   physical and logical type    ┴─ Input ─ Decoder::decode_pages ─> DecodedPages
+//! DecodedPages  values by page ─ Decoder::rows ─> DecodedColumn ─ Decoder::pack ─> codes
 //!   thrift, header   page headers                  batch, tasks   page table, slots, tasks
 //!   pages            pages of a column chunk       decode         launches
-//!   decompress       codecs of the host            strings        offsets and bytes
+//!   decompress       codecs of the host            rows           values by row
+//!                                                  strings        offsets and bytes
 //!   input            work of the host before       lane           stream and pinned memory
 //! ```
 //!
@@ -34,17 +36,19 @@ mod input;
 mod lane;
 mod pack;
 mod pages;
+mod rows;
 mod shape;
 mod strings;
 mod tasks;
 mod thrift;
 
 pub use chunk::ColumnChunk;
-pub use decode::{Bounds, DecodedColumn, DecodedValues, Decoder};
+pub use decode::{DecodedPages, Decoder};
 pub use decompress::decompresses_on_device;
 pub use error::{ParquetError, Place, Problem, Result, Unsupported};
 pub use input::Input;
 pub use lane::{Lane, LaneInUse, Lanes};
 pub use pack::Frame;
+pub use rows::{Bounds, DecodedColumn, DecodedValues};
 pub use shape::{ColumnShape, ValueKind, unsupported};
 pub use strings::{DecodedStrings, Offsets};

@@ -3,8 +3,9 @@
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSlice, In, Out, Stream};
 use galatea_kernels::ParquetPacking;
 
-use crate::decode::{Bounds, DecodedColumn, DecodedValues, Decoder};
+use crate::decode::Decoder;
 use crate::error::{ParquetError, Result};
+use crate::rows::{Bounds, DecodedColumn, DecodedValues};
 
 /// The codes of an integer column: `integer = base + factor * code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

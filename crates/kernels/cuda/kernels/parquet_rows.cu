@@ -80,7 +80,7 @@ extern "C" __global__ void parquet_rows(const __grid_constant__ ParquetRowsArgum
         u64 slot = 0;
         u32 index = 0;
         if (row < args.rows) {
-            const Place place = place_of(args, row);
+            const Place place = place_of(args, args.first_row + row);
             const ParquetPage& page = args.pages[place.page];
             u32 value = place.row;
             valid = true;
@@ -94,7 +94,7 @@ extern "C" __global__ void parquet_rows(const __grid_constant__ ParquetRowsArgum
             if (valid && page.encoding == PARQUET_DICTIONARY) {
                 index = args.indices[slot];
                 slot = page.dictionary + index;
-                index += u32(page.dictionary - args.rows);
+                index += u32(page.dictionary - args.dictionary);
             }
         }
         if (args.row_validity != nullptr) {

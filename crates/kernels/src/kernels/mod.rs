@@ -92,8 +92,8 @@ pub use parquet::{
     ParquetDecode, ParquetDecodeArguments, ParquetDecompress, ParquetDelta, ParquetDivisor,
     ParquetDivisorArguments, ParquetEncoding, ParquetFailure, ParquetFixed, ParquetForm, ParquetHybrid,
     ParquetLevels, ParquetLevelsKind, ParquetOrder, ParquetPack, ParquetPackArguments, ParquetPacking,
-    ParquetPage, ParquetPageState, ParquetRowKind, ParquetRows, ParquetRowsArguments, ParquetRowsOutput,
-    ParquetSlots, ParquetStep, ParquetStrings,
+    ParquetPage, ParquetPageState, ParquetPages, ParquetRowKind, ParquetRows, ParquetRowsArguments,
+    ParquetRowsOutput, ParquetSlots, ParquetStep, ParquetStrings,
 };
 pub use pipeline::{
     CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,

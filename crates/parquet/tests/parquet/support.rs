@@ -140,8 +140,27 @@ impl File {
             order == galatea_kernels::ParquetOrder::Unsigned
         });
         assert!(column < schema.num_columns());
-        let found = self.column(bench, column)?;
-        Ok(of_column(&bench.stream, &found, unsigned))
+        let found = of_column(&bench.stream, &self.column(bench, column)?, unsigned);
+        if self.metadata.num_row_groups() > 1 {
+            assert_eq!(self.by_row_group(bench, column, unsigned)?, found);
+        }
+        Ok(found)
+    }
+
+    /// The cells of the column, whose pages are decoded together and distributed row group by row group.
+    fn by_row_group(&self, bench: &Bench, column: usize, unsigned: bool) -> Result<Vec<Cell>, ParquetError> {
+        let shape = self.shape(column).expect("a supported column");
+        let chunks = self.chunks(column);
+        let mut lane = bench.lane.lock().unwrap();
+        let pages = bench
+            .decoder
+            .decode_pages(&mut lane, Input::new(&shape, &chunks)?)?;
+        let mut cells = Vec::new();
+        for chunk in 0..chunks.len() {
+            let rows = bench.decoder.rows(&lane, &pages, chunk..chunk + 1)?;
+            cells.extend(of_column(&bench.stream, &rows, unsigned));
+        }
+        Ok(cells)
     }
 
     /// The cells of the column as the parquet crate reads it.

@@ -1,10 +1,11 @@
-//! Reads and encodes a column of a chunk of Parquet files.
+//! Reads and encodes columns of chunks of Parquet files.
 //!
 //! The parquet crate is configured to return columns in the form that is cheapest to encode: decimals of up
 //! to 18 digits as 64-bit integers, strings as views, and strings in dictionary pages only as Arrow
 //! dictionaries, which need not be hashed row by row. If a file's column does not have the table's type, it
 //! is cast as DataFusion casts it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
 use galatea_parquet::ColumnShape;
+use rayon::prelude::*;
 
 use super::column_bytes::ColumnBytes;
 use super::column_shape::column_shape;
@@ -31,7 +33,7 @@ use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
 use crate::load_report::HostReason;
-use crate::page_decoder::Side;
+use crate::page_decoder::{PageDecoder, Side};
 use crate::version::{OpenFile, RowGroups, Run};
 
 /// Rows decoded into one array.
@@ -62,6 +64,17 @@ pub(super) enum ColumnReader {
         /// The column's shape, if the device decodes it to the same values.
         shape: Option<ColumnShape>,
     },
+}
+
+/// The bytes of a column of a chunk: of each run, if they were fetched, the bytes in each row group.
+pub(super) type Fetched = Vec<Option<Vec<Bytes>>>;
+
+/// A column of consecutive chunks, which one thread or one lane of the device decodes.
+#[derive(Debug, Clone)]
+pub(super) struct Unit {
+    pub(super) chunks: Range<usize>,
+    /// Number of the column in the load.
+    pub(super) column: usize,
 }
 
 /// The columns of a load, in all files.
@@ -121,39 +134,87 @@ impl Readers {
             .collect()
     }
 
-    /// Decodes and encodes one column of one chunk: on the device, or on the host.
+    /// Units of work: a column of consecutive chunks, in the order of their chunks.
+    pub(super) fn units(&self, decoder: Option<&PageDecoder>) -> Vec<Unit> {
+        let chunks = self.row_groups.chunks.len();
+        let mut units = Vec::new();
+        for column in 0..self.columns.len() {
+            let mut start = 0;
+            while start < chunks {
+                let together = match decoder.filter(|_| self.is_stored(start, column)) {
+                    Some(decoder) => decoder.together(&self.size(start, column)),
+                    None => 1,
+                };
+                let most = (start + together).min(chunks);
+                let end = (start + 1..most).find(|chunk| !self.is_stored(*chunk, column));
+                let end = end.unwrap_or(most);
+                units.push(Unit {
+                    chunks: start..end,
+                    column,
+                });
+                start = end;
+            }
+        }
+        units.sort_by_key(|unit| (unit.chunks.start, unit.column));
+        units
+    }
+
+    /// Decodes and encodes a unit: on the device, or on the host. `fetched` has the bytes of each chunk.
     pub(super) fn encode(
         &self,
         encoder: &ChunkEncoder,
-        chunk: usize,
-        column: usize,
-        mut fetched: Vec<Option<Vec<Bytes>>>,
-    ) -> Result<LocalChunk> {
-        if !self.is_stored(chunk, column) {
-            return self.encode_on_host(encoder, chunk, column, fetched);
+        unit: &Unit,
+        fetched: Vec<Fetched>,
+    ) -> Result<Vec<LocalChunk>> {
+        if !self.is_stored(unit.chunks.start, unit.column) {
+            return self.encode_on_host(encoder, unit, fetched, None);
         }
         let counts = encoder.meter.counts();
+        let count = |reason| unit.chunks.clone().for_each(|_| counts.count(reason));
         let Some(decoder) = encoder.store.page_decoder() else {
-            counts.count(Some(HostReason::NoDevice));
-            return self.encode_on_host(encoder, chunk, column, fetched);
+            count(Some(HostReason::NoDevice));
+            return self.encode_on_host(encoder, unit, fetched, None);
         };
-        let bytes = self.read_all(chunk, column, fetched)?;
-        let refused = match self.encode_on_device(&decoder, encoder, (chunk, column), &bytes)? {
+        let bytes = (unit.chunks.clone().into_par_iter().zip(fetched))
+            .map(|(chunk, fetched)| self.read_all(chunk, unit.column, fetched))
+            .collect::<Result<Vec<_>>>()?;
+        let refused = match self.encode_on_device(&decoder, encoder, unit, &bytes)? {
             Ok(encoded) => {
-                counts.count(None);
-                let length = bytes.iter().flatten().map(Bytes::len).sum::<usize>();
-                return encoder.account(encoded, length as u64);
+                count(None);
+                let length = |bytes: Vec<Vec<Bytes>>| bytes.iter().flatten().map(Bytes::len).sum::<usize>();
+                return (encoded.into_iter().zip(bytes))
+                    .map(|(encoded, bytes)| encoder.account(encoded, length(bytes) as u64))
+                    .collect();
             }
             Err(refused) => refused,
         };
-        counts.count(Some(refused.reason));
-        fetched = bytes.into_iter().map(Some).collect();
-        let started = Instant::now();
-        let decoded = self.encode_on_host(encoder, chunk, column, fetched);
-        if decoded.is_ok() {
-            decoder.measured(Side::Host, &self.size(chunk, column), started.elapsed());
-        }
-        decoded.map_err(|error| refused.explained(error))
+        count(Some(refused.reason));
+        let fetched = bytes
+            .into_iter()
+            .map(|bytes| bytes.into_iter().map(Some).collect());
+        self.encode_on_host(encoder, unit, fetched.collect(), Some(&decoder))
+            .map_err(|error| refused.explained(error))
+    }
+
+    /// Decodes a unit with the parquet crate, and encodes it. The times are prices for the decoder.
+    fn encode_on_host(
+        &self,
+        encoder: &ChunkEncoder,
+        unit: &Unit,
+        fetched: Vec<Fetched>,
+        decoder: Option<&PageDecoder>,
+    ) -> Result<Vec<LocalChunk>> {
+        let chunks = unit.chunks.clone().into_par_iter().zip(fetched);
+        chunks
+            .map(|(chunk, fetched)| {
+                let started = Instant::now();
+                let encoded = self.encode_chunk(encoder, chunk, unit.column, fetched)?;
+                if let Some(decoder) = decoder {
+                    decoder.measured(Side::Host, &self.size(chunk, unit.column), started.elapsed());
+                }
+                Ok(encoded)
+            })
+            .collect()
     }
 
     /// Whether a file of a chunk has the column.
@@ -163,12 +224,7 @@ impl Readers {
     }
 
     /// The column chunks of each run of a chunk.
-    fn read_all(
-        &self,
-        chunk: usize,
-        column: usize,
-        fetched: Vec<Option<Vec<Bytes>>>,
-    ) -> Result<Vec<Vec<Bytes>>> {
+    fn read_all(&self, chunk: usize, column: usize, fetched: Fetched) -> Result<Vec<Vec<Bytes>>> {
         let runs = self.row_groups.chunks[chunk].iter().zip(fetched);
         runs.map(|(run, fetched)| match fetched {
             Some(bytes) => Ok(bytes),
@@ -182,12 +238,12 @@ impl Readers {
     }
 
     /// Decodes one column of one chunk with the parquet crate, and encodes it.
-    fn encode_on_host(
+    fn encode_chunk(
         &self,
         encoder: &ChunkEncoder,
         chunk: usize,
         column: usize,
-        fetched: Vec<Option<Vec<Bytes>>>,
+        fetched: Fetched,
     ) -> Result<LocalChunk> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         let mut bytes_read = 0;

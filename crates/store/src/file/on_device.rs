@@ -1,4 +1,4 @@
-//! Decodes a column of a chunk on the device, if the device can and is not slower.
+//! Decodes columns of chunks on the device, if the device can and is not slower.
 
 use std::time::Instant;
 
@@ -8,8 +8,9 @@ use galatea_parquet::{
     ColumnChunk, ColumnShape, Decoder, Input, ParquetError, ValueKind, decompresses_on_device, unsupported,
 };
 use parquet::file::metadata::ColumnChunkMetaData;
+use rayon::prelude::*;
 
-use super::column_reader::{ColumnReader, Readers};
+use super::column_reader::{ColumnReader, Readers, Unit};
 use crate::encode::{Decoded, LocalChunk};
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
@@ -77,11 +78,11 @@ impl Readers {
         })
     }
 
-    /// The shape of a column of a chunk for the device: the same in all row groups.
-    fn shape_on_device(&self, chunk: usize, column: usize) -> Result<ColumnShape, HostReason> {
+    /// The shape of a unit's column for the device: the same in all row groups.
+    fn shape_on_device(&self, unit: &Unit) -> Result<ColumnShape, HostReason> {
         let mut shared = None;
-        for run in &self.row_groups.chunks[chunk] {
-            let ColumnReader::Stored { shape, .. } = &self.columns[column][run.file] else {
+        for run in self.row_groups.chunks[unit.chunks.clone()].iter().flatten() {
+            let ColumnReader::Stored { shape, .. } = &self.columns[unit.column][run.file] else {
                 return Err(HostReason::Type);
             };
             let shape = shape.ok_or(HostReason::Type)?;
@@ -90,7 +91,11 @@ impl Readers {
             }
             shared = Some(shape);
         }
-        match self.column_chunks(chunk, column).find_map(unsupported) {
+        let mut chunks = unit
+            .chunks
+            .clone()
+            .flat_map(|chunk| self.column_chunks(chunk, unit.column));
+        match chunks.find_map(unsupported) {
             Some(reason) => Err(reason.into()),
             None => shared.ok_or(HostReason::Type),
         }
@@ -116,19 +121,22 @@ impl Readers {
         size
     }
 
-    /// Decodes and encodes a column of a chunk on the device. `bytes` has the column chunks of each run.
+    /// Decodes and encodes a unit on the device. `bytes` has the column chunks of each chunk and run.
     ///
     /// # Errors
-    /// Those of the store. If the host has to decode the column, the reason is returned.
+    /// Those of the store. If the host has to decode the unit, the reason is returned.
     pub(super) fn encode_on_device(
         &self,
         decoder: &PageDecoder,
         encoder: &ChunkEncoder,
-        (chunk, column): (usize, usize),
-        bytes: &[Vec<Bytes>],
-    ) -> Result<Result<LocalChunk, Refused>> {
-        let size = self.size(chunk, column);
-        let shape = match self.shape_on_device(chunk, column) {
+        unit: &Unit,
+        bytes: &[Vec<Vec<Bytes>>],
+    ) -> Result<Result<Vec<LocalChunk>, Refused>> {
+        let sizes = unit.chunks.clone().map(|chunk| self.size(chunk, unit.column));
+        let size = sizes
+            .reduce(ColumnChunkSize::and)
+            .ok_or_else(|| StoreError::Internal("a unit of work without chunks".to_owned()))?;
+        let shape = match self.shape_on_device(unit) {
             Ok(shape) => shape,
             Err(reason) => return Ok(Err(reason.into())),
         };
@@ -137,7 +145,7 @@ impl Readers {
             Err(reason) => return Ok(Err(reason.into())),
         };
         let started = Instant::now();
-        let encoded = self.decode(decoder, &kernels, encoder, (chunk, column, &shape), bytes)?;
+        let encoded = self.decode(decoder, &kernels, encoder, (unit, &shape), bytes)?;
         if encoded.is_ok() {
             decoder.measured(Side::Device, &size, started.elapsed());
         }
@@ -149,11 +157,17 @@ impl Readers {
         decoder: &PageDecoder,
         kernels: &Decoder,
         encoder: &ChunkEncoder,
-        (chunk, column, shape): (usize, usize, &ColumnShape),
-        bytes: &[Vec<Bytes>],
-    ) -> Result<Result<LocalChunk, Refused>> {
-        let names = self.file_names(chunk);
-        let chunks = self.column_chunk_bytes((chunk, column), &names, bytes);
+        (unit, shape): (&Unit, &ColumnShape),
+        bytes: &[Vec<Vec<Bytes>>],
+    ) -> Result<Result<Vec<LocalChunk>, Refused>> {
+        let names: Vec<_> = unit.chunks.clone().map(|chunk| self.file_names(chunk)).collect();
+        let mut chunks = Vec::new();
+        // The end of each chunk's column chunks.
+        let mut ends = Vec::new();
+        for ((chunk, names), bytes) in unit.chunks.clone().zip(&names).zip(bytes) {
+            chunks.extend(self.column_chunk_bytes((chunk, unit.column), names, bytes));
+            ends.push(chunks.len());
+        }
         let input = match Input::new(shape, &chunks) {
             Ok(input) => input,
             Err(error) => return Ok(Err(error.into())),
@@ -166,19 +180,30 @@ impl Readers {
             };
             // The process may end while the threads of a cancelled load still use the device.
             let received = before_the_end(|| {
-                let decoded = kernels.decode(&mut lane, input)?;
-                encoder.encoders[column].receive(Decoded {
-                    decoder: kernels,
-                    lane: &mut lane,
-                    column: &decoded,
-                })
+                let pages = kernels.decode_pages(&mut lane, input)?;
+                let mut received = Vec::with_capacity(ends.len());
+                let mut start = 0;
+                for end in ends {
+                    let decoded = kernels.rows(&lane, &pages, start..end)?;
+                    start = end;
+                    received.push(encoder.encoders[unit.column].receive(Decoded {
+                        decoder: kernels,
+                        lane: &mut lane,
+                        column: &decoded,
+                    })?);
+                }
+                Ok(received)
             });
             match received {
-                Ok(received) => received?,
-                Err(error) => return Ok(Err(error.into())),
+                Ok(received) => received.into_iter().collect::<Result<Vec<_>>>()?,
+                Err(error) => return Ok(Err(ParquetError::into(error))),
             }
         };
-        encoder.encoders[column].encode_received(received).map(Ok)
+        let encoder = &encoder.encoders[unit.column];
+        let encoded = received
+            .into_par_iter()
+            .map(|received| encoder.encode_received(received));
+        encoded.collect::<Result<Vec<_>>>().map(Ok)
     }
 
     /// The name of the file of each run of a chunk.

@@ -1,19 +1,18 @@
 //! Columns of Parquet files.
 //!
-//! The unit of work is one column of one chunk. One thread reads its bytes, one piece per row group, decodes
-//! them with the parquet crate, or on a device ([`super::on_device`]), and encodes them
-//! ([`super::column_reader`]). All cores thus work on independent units, and none waits for another. From
-//! object stores, asynchronous requests read ahead of the threads.
+//! The unit of work is one column of one chunk, or of several chunks that a device decodes together. One
+//! thread reads its bytes, one piece per row group, decodes them with the parquet crate, or on a device
+//! ([`super::on_device`]), and encodes them ([`super::column_reader`]). All cores thus work on independent
+//! units, and none waits for another. From object stores, asynchronous requests read ahead of the threads.
 
 use std::sync::Arc;
 
 use arrow::datatypes::TimeUnit;
-use bytes::Bytes;
 use datafusion::config::ParquetOptions;
 use futures::StreamExt;
 use object_store::ObjectStore;
 
-use super::column_reader::{Int96, Readers};
+use super::column_reader::{Fetched, Int96, Readers};
 use super::load::Load;
 use crate::column::Column;
 use crate::encode::LocalChunk;
@@ -64,19 +63,22 @@ impl ParquetFormat {
         let readers = Arc::new(Readers::new(files, row_groups, columns, self.int96.as_ref())?);
         let limit = files.store.memory_limit();
 
-        let units = (0..row_groups.chunks.len())
-            .flat_map(|chunk| (0..columns.len()).map(move |column| (chunk, column)));
+        let units = readers.units(files.store.page_decoder().as_deref());
         let (count, total_cells) = (
             row_groups.chunks.len() * columns.len(),
             rows * columns.len() as u64,
         );
         let mut running = futures::stream::iter(units)
-            .map(|(chunk, column)| {
+            .map(|unit| {
                 let (encoder, readers) = (Arc::clone(&encoder), Arc::clone(&readers));
                 async move {
-                    let fetched = fetch(files.objects.as_ref(), &readers, chunk, column).await?;
-                    let encoded = on_pool(move || readers.encode(&encoder, chunk, column, fetched)).await?;
-                    Ok::<_, StoreError>((chunk, column, encoded))
+                    let mut fetched = Vec::new();
+                    for chunk in unit.chunks.clone() {
+                        fetched.push(fetch(files.objects.as_ref(), &readers, chunk, unit.column).await?);
+                    }
+                    let work = unit.clone();
+                    let encoded = on_pool(move || readers.encode(&encoder, &work, fetched)).await?;
+                    Ok::<_, StoreError>((unit, encoded))
                 }
             })
             .buffer_unordered(2 * rayon::current_num_threads());
@@ -86,7 +88,7 @@ impl ParquetFormat {
             .collect();
         let (mut done, mut cells, mut bytes) = (0, 0, 0);
         while let Some(unit) = running.next().await {
-            let (chunk, column, encoded) = match unit {
+            let (unit, encoded) = match unit {
                 Err(StoreError::StoreLimit { needed, used, .. }) => {
                     let (cells, bytes) = encoder.meter.totals();
                     let room = limit.saturating_sub(used);
@@ -95,10 +97,12 @@ impl ParquetFormat {
                 }
                 unit => unit?,
             };
-            done += 1;
-            cells += u64::from(encoded.rows);
-            bytes += encoded.size();
-            chunks[chunk][column] = Some(encoded);
+            for (chunk, encoded) in unit.chunks.zip(encoded) {
+                done += 1;
+                cells += u64::from(encoded.rows);
+                bytes += encoded.size();
+                chunks[chunk][unit.column] = Some(encoded);
+            }
             let estimate = estimate(bytes, cells, total_cells);
             if done >= UNITS_TO_JUDGE.max(count / 16) && estimate > limit + limit / 4 {
                 return Err(load.refuse(estimate, 0));
@@ -121,12 +125,7 @@ impl ParquetFormat {
 
 /// Reads the bytes of a column of a chunk if the file is not local. The bytes of local files are read by the
 /// thread that decodes them.
-async fn fetch(
-    objects: &dyn ObjectStore,
-    readers: &Readers,
-    chunk: usize,
-    column: usize,
-) -> Result<Vec<Option<Vec<Bytes>>>> {
+async fn fetch(objects: &dyn ObjectStore, readers: &Readers, chunk: usize, column: usize) -> Result<Fetched> {
     let mut fetched = Vec::new();
     for run in &readers.row_groups.chunks[chunk] {
         let file = &readers.row_groups.files[run.file];

@@ -61,7 +61,18 @@ impl PageDecoder {
         self.always.load(Ordering::Relaxed)
     }
 
-    /// The kernels, if the device is to decode a column chunk.
+    /// The number of chunks in which the device decodes a column together. `size`: the column in one of them.
+    pub(crate) fn together(&self, size: &ColumnChunkSize) -> usize {
+        let policy = DecodingPrices::DEFAULT;
+        let is_device = self.always() || self.prices.prefers_device(size);
+        if !is_device || self.device.alive().is_err() {
+            return 1;
+        }
+        let of_memory = self.device.budget().available() / policy.memory_parts / size.device_bytes().max(1);
+        (policy.batch_bytes / size.plain.max(1)).min(of_memory).max(1) as usize
+    }
+
+    /// The kernels, if the device is to decode column chunks.
     ///
     /// # Errors
     /// [`crate::StoreError::Cancelled`], while kernels are awaited.

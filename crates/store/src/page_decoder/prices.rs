@@ -35,6 +35,9 @@ policy! {
         /// Parts of free device memory of which a column chunk may use one: eight lanes use half of it at
         /// most.
         memory_parts: u64 = 16,
+        /// Uncompressed bytes of the column chunks that the device decodes together: a warp decompresses a
+        /// page, so that it needs thousands of pages.
+        batch_bytes: u64 = 256 << 20,
     }
 }
 
@@ -65,6 +68,17 @@ impl ColumnChunkSize {
     pub(crate) fn device_bytes(&self) -> u64 {
         let of_row = 48;
         (self.stored + self.plain).saturating_add(self.rows.saturating_mul(of_row))
+    }
+
+    /// The size of two column chunks of a column.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            stored: self.stored + other.stored,
+            plain: self.plain + other.plain,
+            strings: self.strings | other.strings,
+            host_codec: self.host_codec | other.host_codec,
+        }
     }
 
     /// Number of its class among all classes with a price of their own.
@@ -120,16 +134,27 @@ impl Prices {
         }
     }
 
+    /// Nanoseconds for a column chunk, on the host and on the device.
+    fn both(&self, size: &ColumnChunkSize, measured: &Measured) -> (f64, f64) {
+        let plain = size.plain as f64;
+        let [host, device] = self.byte(size, measured);
+        (
+            plain * host + POLICY.host_chunk,
+            plain * device + POLICY.device_chunk,
+        )
+    }
+
+    /// Whether the device takes less time for large column chunks like this one.
+    pub(super) fn prefers_device(&self, size: &ColumnChunkSize) -> bool {
+        let [host, device] = self.byte(size, &self.measured[size.class()].lock());
+        device < host
+    }
+
     /// The side that takes less time, or once in a while the other one.
     pub(super) fn cheaper_side(&self, size: &ColumnChunkSize) -> Side {
         let mut measured = self.measured[size.class()].lock();
         measured.decisions += 1;
-        let plain = size.plain as f64;
-        let [host, device] = self.byte(size, &measured);
-        let (host, device) = (
-            plain * host + POLICY.host_chunk,
-            plain * device + POLICY.device_chunk,
-        );
+        let (host, device) = self.both(size, &measured);
         let is_bearable = host.max(device) <= POLICY.bearable * host.min(device);
         let is_explored = is_bearable && measured.decisions.is_multiple_of(POLICY.explored);
         match (device < host) != is_explored {

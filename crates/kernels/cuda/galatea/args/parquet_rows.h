@@ -46,6 +46,8 @@ struct ParquetRowsArguments {
     u32* row_lengths;          // receive lengths of strings by row, 0 for NULL
     u32* row_validity;         // receives one bit per row in whole words; or null
     ParquetBounds* bounds;     // by block: receive the bounds
+    u64 first_row;             // first row among those of all pages
+    u64 dictionary;            // slot of the dictionary value with index 0
     u64 rows;
     u32 page_count;
     u32 kind;                  // ParquetRowKind

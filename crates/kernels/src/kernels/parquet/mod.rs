@@ -29,6 +29,6 @@ pub use page::{
 };
 pub use rows::{
     ParquetBounds, ParquetCopyStrings, ParquetCopyStringsArguments, ParquetDivisor, ParquetDivisorArguments,
-    ParquetOrder, ParquetPack, ParquetPackArguments, ParquetPacking, ParquetRowKind, ParquetRows,
-    ParquetRowsArguments, ParquetRowsOutput,
+    ParquetOrder, ParquetPack, ParquetPackArguments, ParquetPacking, ParquetPages, ParquetRowKind,
+    ParquetRows, ParquetRowsArguments, ParquetRowsOutput,
 };

@@ -1,5 +1,7 @@
 //! The kernels that write values by row.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 use galatea_device::{
     DeviceBuffer, DevicePointer, DeviceSlice, Geometry, In, InOut, Out, Reference, Result, Stream,
@@ -86,6 +88,10 @@ kernel_arguments! {
         pub row_validity: DevicePointer<u32>,
         /// Bounds by block.
         pub bounds: DevicePointer<ParquetBounds>,
+        /// First row among those of all pages.
+        pub first_row: u64,
+        /// Slot of the dictionary value with index 0.
+        pub dictionary: u64,
         /// Number of rows.
         pub rows: u64,
         /// Number of data pages.
@@ -178,6 +184,19 @@ resident_kernel! {
     ParquetPack, "parquet_pack", ParquetPackArguments
 }
 
+/// The data pages that [`ParquetRows`] distributes, and their rows.
+#[derive(Debug, Clone)]
+pub struct ParquetPages {
+    /// Consecutive data pages.
+    pub pages: Range<usize>,
+    /// First row of these pages among the rows of all pages.
+    pub first_row: usize,
+    /// Number of rows of these pages.
+    pub rows: usize,
+    /// Slot of the dictionary value with index 0.
+    pub dictionary: usize,
+}
+
 /// The arrays that [`ParquetRows`] writes.
 #[derive(Debug)]
 pub struct ParquetRowsOutput<'a> {
@@ -204,18 +223,21 @@ impl ParquetRows {
         Geometry::grid_stride(rows as u64, BLOCK.into(), BLOCK, self.blocks)
     }
 
-    /// Writes `rows` rows of the first `data_pages` pages, all of which are intact. NULL rows receive 0.
+    /// Writes the rows of pages, all of which are intact. NULL rows receive 0.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for arrays that have not the length of the rows; the device's.
+    /// [`galatea_device::DeviceError::Range`] for arrays that have not the length of the rows, and for pages
+    /// that do not exist; the device's.
     pub fn launch(
         &self,
         stream: &Stream,
         slots: &ParquetSlots,
-        (data_pages, rows): (usize, usize),
+        from: ParquetPages,
         (kind, order): (ParquetRowKind, ParquetOrder),
         output: ParquetRowsOutput<'_>,
     ) -> Result<()> {
+        let (rows, page_count) = (from.rows, from.pages.len());
+        let pages = slots.pages.slice(from.pages)?;
         let (width, strings) = match kind {
             ParquetRowKind::Values(width) => (width as usize, 0),
             ParquetRowKind::Indices => (size_of::<u32>(), 0),
@@ -228,12 +250,10 @@ impl ParquetRows {
         if let Some(validity) = &output.validity {
             same_length("validity of rows", rows.div_ceil(32), validity.len())?;
         }
-        if data_pages == 0 || data_pages > slots.pages.len() {
-            same_length("data pages", data_pages.max(1), slots.pages.len())?;
-        }
+        same_length("data pages", page_count.max(1), page_count)?;
         let row_validity = output.validity.as_ref().map_or(0, |validity| validity.address());
         let arguments = ParquetRowsArguments {
-            pages: DevicePointer::new(slots.pages.address()),
+            pages: DevicePointer::new(pages.address()),
             states: DevicePointer::new(slots.states.address()),
             validity: DevicePointer::new(slots.validity.address()),
             before: DevicePointer::new(slots.before.address()),
@@ -246,8 +266,10 @@ impl ParquetRows {
             row_lengths: DevicePointer::new(output.lengths.address()),
             row_validity: DevicePointer::new(row_validity),
             bounds: DevicePointer::new(output.bounds.address()),
+            first_row: from.first_row as u64,
+            dictionary: from.dictionary as u64,
             rows: rows as u64,
-            page_count: data_pages as u32,
+            page_count: page_count as u32,
             kind: match kind {
                 ParquetRowKind::Values(_) => 0,
                 ParquetRowKind::Indices => 1,
