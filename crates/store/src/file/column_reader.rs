@@ -21,7 +21,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
-use galatea_parquet::ColumnShape;
+use galatea_parquet::{ColumnShape, Lanes};
 use rayon::prelude::*;
 
 use super::column_bytes::ColumnBytes;
@@ -134,15 +134,17 @@ impl Readers {
             .collect()
     }
 
-    /// Units of work: a column of consecutive chunks, in the order of their chunks.
+    /// Units of work: a column of consecutive chunks, in the order of their chunks. There are enough of them
+    /// for all lanes of the device.
     pub(super) fn units(&self, decoder: Option<&PageDecoder>) -> Vec<Unit> {
         let chunks = self.row_groups.chunks.len();
+        let share = (chunks * self.columns.len()).div_ceil(Lanes::LIMIT);
         let mut units = Vec::new();
         for column in 0..self.columns.len() {
             let mut start = 0;
             while start < chunks {
                 let together = match decoder.filter(|_| self.is_stored(start, column)) {
-                    Some(decoder) => decoder.together(&self.size(start, column)),
+                    Some(decoder) => decoder.together(&self.size(start, column)).min(share),
                     None => 1,
                 };
                 let most = (start + together).min(chunks);

@@ -69,7 +69,9 @@ impl PageDecoder {
             return 1;
         }
         let of_memory = self.device.budget().available() / policy.memory_parts / size.device_bytes().max(1);
-        (policy.batch_bytes / size.plain.max(1)).min(of_memory).max(1) as usize
+        (policy.batch_bytes / size.plain.max(size.rows * 8).max(1))
+            .min(of_memory)
+            .max(1) as usize
     }
 
     /// The kernels, if the device is to decode column chunks.

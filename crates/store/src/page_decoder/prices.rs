@@ -35,8 +35,8 @@ policy! {
         /// Parts of free device memory of which a column chunk may use one: eight lanes use half of it at
         /// most.
         memory_parts: u64 = 16,
-        /// Uncompressed bytes of the column chunks that the device decodes together: a warp decompresses a
-        /// page, so that it needs thousands of pages.
+        /// Uncompressed bytes of the column chunks that the device decodes together, at least 8 per row: a
+        /// warp decompresses a page, so that the device needs thousands of pages.
         batch_bytes: u64 = 256 << 20,
     }
 }

@@ -194,7 +194,8 @@ struct Output {
                 } else {
                     offset -= literals;
                     // A copy that overlaps itself repeats the bytes before it.
-                    const u32 copied = written + begin + literals - distance + (offset < distance ? offset : offset % distance);
+                    const u32 repeated = offset < distance ? offset : offset % distance;
+                    const u32 copied = written + begin + literals - distance + repeated;
                     if (copied < written + first) value = bytes[copied]; else writer = copied - written - first;
                 }
             }
