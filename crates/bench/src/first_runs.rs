@@ -1,7 +1,7 @@
 //! First and later runs of a workload in a fresh session, beside DataFusion's CPU and DuckDB.
 //!
 //! The modes of [`crate::measure`] run each query until it is hot, or only once per session. Here, the
-//! queries of a workload run in order in one session, each five times: the first run loads and compiles
+//! queries of a workload run in order in one session, each several times: the first run loads and compiles
 //! everything that no earlier query has, and the second finds it. Nothing waits for the background between
 //! the runs. Galatea runs before the others, so only its runs may find files that are not in the page cache.
 
@@ -16,11 +16,14 @@ use crate::result::{Engine, ResultRow};
 use crate::workload::Query;
 use crate::{Result, duckdb};
 
-/// Runs of each query.
-pub const RUNS: u32 = 5;
-
-/// Numbers of the runs that the CSV file shows: the first, the second and the fifth.
-const SHOWN: [u32; 3] = [0, 1, 4];
+/// The runs to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Runs {
+    /// Runs of each query, at least 1.
+    pub count: u32,
+    /// Whether DataFusion's CPU operators run, too.
+    pub cpu: bool,
+}
 
 /// The runs of a workload's queries.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -39,21 +42,22 @@ impl FirstRuns {
         self.different.extend(others.different);
     }
 
-    /// Seconds of the shown runs of a query.
-    fn seconds(&self, query: &str, engine: Engine) -> [f64; SHOWN.len()] {
-        SHOWN.map(|number| {
-            let mut rows = self.rows.iter();
-            let row = rows.find(|row| row.query == query && row.engine == engine && row.iteration == number);
-            row.map_or(f64::NAN, |row| row.total_s)
-        })
+    /// Seconds of the first, the second and the last run of a query; NaN if there is none.
+    fn seconds(&self, query: &str, engine: Engine) -> [f64; 3] {
+        let mut rows: Vec<_> = (self.rows.iter())
+            .filter(|row| row.query == query && row.engine == engine)
+            .collect();
+        rows.sort_by_key(|row| row.iteration);
+        let of = |row: Option<&&ResultRow>| row.map_or(f64::NAN, |row| row.total_s);
+        [of(rows.first()), of(rows.get(1)), of(rows.last())]
     }
 
     /// A CSV file with a row for each query and engine, and the sums of each engine.
     #[must_use]
     pub fn csv(&self) -> String {
-        let mut text = "query,engine,first_s,second_s,fifth_s,equal\n".to_owned();
-        let mut row = |query: &str, engine: Engine, [first, second, fifth]: [f64; 3], equal: bool| {
-            writeln!(text, "{query},{engine},{first:.6},{second:.6},{fifth:.6},{equal}")
+        let mut text = "query,engine,first_s,second_s,last_s,equal\n".to_owned();
+        let mut row = |query: &str, engine: Engine, [first, second, last]: [f64; 3], equal: bool| {
+            writeln!(text, "{query},{engine},{first:.6},{second:.6},{last:.6},{equal}")
                 .expect("writing to a string");
         };
         let engines: BTreeSet<Engine> = self.rows.iter().map(|row| row.engine).collect();
@@ -88,18 +92,20 @@ impl FirstRuns {
 }
 
 impl Plan {
-    /// Runs the queries on Galatea and on DataFusion's CPU, each in one fresh session. `done` is called after
+    /// Runs the queries on Galatea and optionally on DataFusion's CPU, each in one fresh session. `done` is called after
     /// each query on each of them.
     ///
     /// # Errors
     /// A query fails.
-    pub async fn first_runs(&self, mut done: impl FnMut(&Query)) -> Result<FirstRuns> {
+    pub async fn first_runs(&self, runs: Runs, mut done: impl FnMut(&Query)) -> Result<FirstRuns> {
         let mut found = FirstRuns::default();
         let mut expected: Vec<Vec<RecordBatch>> = Vec::new();
-        for mode in [Mode::Parquet, Mode::DataFusionFirst] {
+        let modes = [Mode::Parquet, Mode::DataFusionFirst];
+        for mode in &modes[..1 + usize::from(runs.cpu)] {
+            let mode = *mode;
             let ctx = self.session(mode).await?;
             for (number, query) in self.queries.iter().enumerate() {
-                for iteration in 0..RUNS {
+                for iteration in 0..runs.count {
                     let run = run(&ctx, &query.sql).await?;
                     let row = self.row(mode, query, iteration, 0, &run);
                     let engine = row.engine;
@@ -121,9 +127,9 @@ impl Plan {
     ///
     /// # Errors
     /// Those of [`duckdb::measure`].
-    pub fn add_duckdb(&self, found: &mut FirstRuns) -> Result<()> {
+    pub fn add_duckdb(&self, runs: Runs, found: &mut FirstRuns) -> Result<()> {
         let plan = Self {
-            iterations: RUNS,
+            iterations: runs.count,
             warmups: 0,
             ..self.clone()
         };
@@ -159,11 +165,11 @@ mod tests {
                 let seconds = |run: u32| first / f64::from(run + 1);
                 found
                     .rows
-                    .extend((0..RUNS).map(|run| row(query, engine, run, seconds(run))));
+                    .extend((0..5).map(|run| row(query, engine, run, seconds(run))));
             }
         }
         found.different.insert(("10".to_owned(), Engine::DuckDb));
-        let expected = "query,engine,first_s,second_s,fifth_s,equal\n\
+        let expected = "query,engine,first_s,second_s,last_s,equal\n\
             1,galatea,2.000000,1.000000,0.400000,true\n\
             1,duckdb,2.000000,1.000000,0.400000,true\n\
             10,galatea,3.000000,1.500000,0.600000,true\n\

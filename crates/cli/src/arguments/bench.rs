@@ -41,7 +41,7 @@ pub(crate) struct BenchArguments {
 /// Measurements of parts of the engine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PartBench {
-    /// Measure first, second and fifth runs of a workload in a fresh session, compared with DataFusion's CPU
+    /// Measure first, second and last runs of a workload in a fresh session, compared with DataFusion's CPU
     /// operators and DuckDB.
     First(FirstArguments),
     /// Compare the device heap with a queue and counters: the experiments of Pham et al. 2022.

@@ -42,6 +42,12 @@ pub(crate) struct FirstArguments {
     /// Run each query in a fresh process. By default, all queries share a fresh session.
     #[arg(long)]
     pub(crate) processes: bool,
+    /// Runs of each query.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Without DataFusion's CPU operators. Answers are then compared with DuckDB's numbers of rows only.
+    #[arg(long)]
+    pub(crate) without_cpu: bool,
     /// Print all runs as JSON in place of the CSV rows.
     #[arg(long, hide = true)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use galatea_bench::first_runs::FirstRuns;
+use galatea_bench::first_runs::{FirstRuns, Runs};
 use galatea_bench::measure::Plan;
 use galatea_bench::workload::{Query, Workload};
 use galatea_bench::{duckdb, result};
@@ -19,8 +19,8 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &FirstArguments) 
     let common = &arguments.common;
     let plan = plan(session, workload, common).await?;
     let found = match arguments.processes {
-        true => in_processes(session, &plan, common.duckdb)?,
-        false => in_session(session, &plan, common.duckdb).await?,
+        true => in_processes(session, &plan, arguments)?,
+        false => in_session(session, &plan, arguments).await?,
     };
     let mut output = io::stdout();
     if arguments.json {
@@ -53,19 +53,31 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &FirstArguments) 
 }
 
 /// Runs all queries in one session of each engine.
-async fn in_session(session: &SessionArguments, plan: &Plan, duckdb: DuckDb) -> Result<FirstRuns, CliError> {
-    let bar = steps(session.quiet, "first runs", 2 * plan.queries.len() as u64);
+async fn in_session(
+    session: &SessionArguments,
+    plan: &Plan,
+    arguments: &FirstArguments,
+) -> Result<FirstRuns, CliError> {
+    let runs = Runs {
+        count: arguments.runs,
+        cpu: !arguments.without_cpu,
+    };
+    let bar = steps(
+        session.quiet,
+        "first runs",
+        (1 + u64::from(runs.cpu)) * plan.queries.len() as u64,
+    );
     let (work, progress) = (plan.clone(), bar.clone());
     let done = move |query: &Query| {
         progress.set_message(query.name.clone());
         progress.inc(1);
     };
-    let mut found = interruptible(move || async move { work.first_runs(done).await }).await??;
+    let mut found = interruptible(move || async move { work.first_runs(runs, done).await }).await??;
     bar.finish_and_clear();
-    if duckdb != DuckDb::Never && duckdb::version().is_some() {
+    if arguments.common.duckdb != DuckDb::Never && duckdb::version().is_some() {
         let plan = plan.clone();
         found = interruptible(move || async move {
-            plan.add_duckdb(&mut found)?;
+            plan.add_duckdb(runs, &mut found)?;
             Ok::<_, galatea_bench::BenchError>(found)
         })
         .await??;
@@ -74,7 +86,11 @@ async fn in_session(session: &SessionArguments, plan: &Plan, duckdb: DuckDb) -> 
 }
 
 /// Runs each query by this command in a process of its own.
-fn in_processes(session: &SessionArguments, plan: &Plan, duckdb: DuckDb) -> Result<FirstRuns, CliError> {
+fn in_processes(
+    session: &SessionArguments,
+    plan: &Plan,
+    arguments: &FirstArguments,
+) -> Result<FirstRuns, CliError> {
     let failed = |reason: String| CliError::Other(format!("a benchmark process failed: {reason}"));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let bar = steps(session.quiet, "first runs", plan.queries.len() as u64);
@@ -91,7 +107,11 @@ fn in_processes(session: &SessionArguments, plan: &Plan, duckdb: DuckDb) -> Resu
         ]);
         command.args(["--queries", &query.name]).arg("--data");
         command.arg(&plan.tables.directory);
-        if duckdb == DuckDb::Never {
+        command.args(["--runs", &arguments.runs.to_string()]);
+        if arguments.without_cpu {
+            command.arg("--without-cpu");
+        }
+        if arguments.common.duckdb == DuckDb::Never {
             command.args(["--duckdb", "never"]);
         }
         for (name, value) in &session.settings {
