@@ -29,7 +29,7 @@ pub fn decompresses_on_device(compression: Compression) -> bool {
 }
 
 impl Route {
-    /// The route of a codec; none for LZO and for LZ4 in Hadoop's frames, both of which are deprecated.
+    /// The route of a codec. LZO and LZ4 in Hadoop's frames are deprecated, and have none.
     pub(crate) fn of(compression: Compression) -> Option<Self> {
         match compression {
             Compression::UNCOMPRESSED => Some(Self::Device(ParquetCodec::Uncompressed)),
@@ -42,7 +42,7 @@ impl Route {
         }
     }
 
-    /// The most bytes to which `stored` bytes can decompress; none if the codec has no small limit.
+    /// Maximum decompressed size of `stored` bytes. The codecs of the host have no useful limit.
     pub(crate) fn most_bytes(self, stored: u64) -> Option<u64> {
         match self {
             Self::Device(ParquetCodec::Uncompressed) => Some(stored),

@@ -36,7 +36,7 @@ pub(crate) enum PageKind {
         values: u32,
         encoding: i32,
     },
-    /// An index page, or a kind that is not known.
+    /// An index page, or an unknown kind.
     Other,
 }
 

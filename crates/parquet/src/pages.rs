@@ -11,7 +11,7 @@ use crate::shape::ColumnShape;
 /// A data or dictionary page whose header has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Its number in the column chunk, pages without values included.
+    /// Page number in the column chunk. Index pages and other pages without values count.
     pub(crate) number: usize,
     /// First byte after its header, in the column chunk.
     pub(crate) start: usize,

@@ -378,7 +378,7 @@ pub(super) fn place_again(
     let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
     let found = sorted.or_else(|| subtree(plan, &finder));
-    // The rows of groups alone are no candidate: the sort above them made them one.
+    // Rows of groups are a candidate only because of the sort above them.
     let mut found = found.unwrap_or_else(|| rows_subtree(plan, plan.schema(), &finder))?;
     found.root_mut().shape = Some(assessment.keys.shape(found.root()));
     assessment.choose_builds(found)

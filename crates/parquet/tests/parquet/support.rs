@@ -147,7 +147,7 @@ impl File {
         Ok(found)
     }
 
-    /// The cells of the column, whose pages are decoded together and distributed row group by row group.
+    /// The cells of the column: all pages are decoded together, then the rows of each row group are read.
     fn by_row_group(&self, bench: &Bench, column: usize, unsigned: bool) -> Result<Vec<Cell>, ParquetError> {
         let shape = self.shape(column).expect("a supported column");
         let chunks = self.chunks(column);

@@ -61,7 +61,7 @@ impl PageDecoder {
         self.always.load(Ordering::Relaxed)
     }
 
-    /// The number of chunks in which the device decodes a column together. `size`: the column in one of them.
+    /// Number of chunks that the device decodes together. `size`: the column's size in one of these chunks.
     pub(crate) fn together(&self, size: &ColumnChunkSize) -> usize {
         let policy = DecodingPrices::DEFAULT;
         let is_device = self.always() || self.prices.prefers_device(size);

@@ -1,10 +1,10 @@
 // Decompression of Snappy and LZ4 pages. Warp scope: every lane of a whole warp calls these functions.
 //
-// Both formats are sequences of literals, each followed by a copy of earlier output. Every lane reads the
-// sequence that would begin at its byte of a window of 32 compressed bytes. The lengths of these sequences
-// determine the bytes at which sequences do begin, and a scan determines their places in the output. Then each
-// lane writes one output byte at a time: a literal, or a byte of the output before. If that byte is written
-// in the same step, lanes follow the copies to the byte from which all of them come.
+// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a window
+// of 32 compressed bytes. Each lane parses a sequence at its own byte, as if one began there. The first
+// sequence does, and its length is the offset of the next one, and so on; a scan of the lengths of these
+// sequences gives their output positions. The warp then writes 32 output bytes at a time. A lane whose source
+// is written in the same step follows the copies, lane by lane, to a byte that exists.
 #pragma once
 
 #include "galatea/parquet/page.cuh"
@@ -12,7 +12,7 @@
 
 namespace galatea {
 
-// Literals from here on are copied without a window of other sequences.
+// Minimum length of literals that are copied by words, in a step of their own.
 constexpr u32 LONG_LITERALS = 64;
 
 // Literals, then a copy.
@@ -23,19 +23,19 @@ struct Sequence {
     u32 copied = 0;         // bytes of the copy
     u32 distance = 1;       // distance of the copy
     bool complete = false;  // the compressed bytes do not end within the sequence
-    bool alone = false;     // it must be the only one of its window
+    bool alone = false;     // it is decoded in a step of its own
 
     GALATEA_INLINE u32 length() const { return literals + copied; }
 };
 
-// The bytes from any address on, little-endian: at least 5, of which the caller uses those that exist.
+// Loads at least 5 bytes from any address, little-endian. Bytes past the end of the page are undefined.
 GALATEA_INLINE u64 load_bytes(const u8* bytes) {
     const u32* const words = reinterpret_cast<const u32*>(u64(bytes) & ~u64(3));
     return (u64(words[0]) | u64(words[1]) << 32) >> (u64(bytes) % 4 * 8);
 }
 
 struct Snappy {
-    // Reads a copy at `at`, if one is there. Returns its bytes, or 0.
+    // Parses a copy at `at`. Returns its length in compressed bytes; 0: another tag is at `at`.
     static GALATEA_INLINE u32 copy(const PageBytes& in, u32 at, Sequence& sequence) {
         if (at >= in.end) return 0;
         const u64 bytes = load_bytes(in.bytes + at);
@@ -49,7 +49,7 @@ struct Snappy {
         return size;
     }
 
-    // The sequence at `at`: literals, a copy, or both.
+    // Parses a sequence at `at`: literals, a copy, or both.
     static GALATEA_INLINE Sequence read(const PageBytes& in, u32 at, bool) {
         Sequence sequence;
         if (at >= in.end) return sequence;
@@ -88,7 +88,7 @@ struct Lz4 {
         return false;
     }
 
-    // The sequence at `at`. One with long lengths is read only if it is the `first` of its window.
+    // Parses a sequence at `at`. A sequence with long lengths is only parsed as the `first` one of a window.
     static GALATEA_INLINE Sequence read(PageBytes in, u32 at, bool first) {
         Sequence sequence;
         if (at >= in.end) return sequence;
@@ -169,13 +169,13 @@ struct Output {
         __syncwarp();
     }
 
-    // Writes the next `count` bytes. Each lane has a sequence, which begins at its position in these bytes;
-    // positions do not decrease, and lanes without a sequence have the position of the next one.
+    // Writes the next `count` bytes: the sequence of each lane at the lane's position. Positions do not
+    // decrease; a lane without a sequence has the position of the next sequence.
     GALATEA_INLINE void write(const PageBytes& in, const Sequence& own, u32 position, u32 count) {
         constexpr u32 ALL = 0xffffffffu;
         for (u32 first = 0; first < count; first += WARP) {
             const u32 byte = first + lane();
-            // The last lane whose sequence begins at or before the byte.
+            // Binary search: the last lane with a position at or before the byte.
             u32 from = 0;
 #pragma unroll
             for (u32 step = WARP / 2; step > 0; step /= 2) {
@@ -220,7 +220,7 @@ template <typename Codec> GALATEA_INLINE bool decompress(PageBytes in, Output& o
     while (in.at < in.end) {
         Sequence own = Codec::read(in, in.at + lane(), lane() == 0);
         const u32 alone = __ballot_sync(ALL, own.alone);
-        // Lanes at whose bytes a sequence begins.
+        // One bit per lane: a sequence begins at the lane's byte.
         u32 begins = 0;
         u32 next = 0;
         for (bool more = true; more;) {

@@ -223,11 +223,11 @@ impl ParquetRows {
         Geometry::grid_stride(rows as u64, BLOCK.into(), BLOCK, self.blocks)
     }
 
-    /// Writes the rows of pages, all of which are intact. NULL rows receive 0.
+    /// Writes the rows of intact pages. NULL rows receive 0.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for arrays that have not the length of the rows, and for pages
-    /// that do not exist; the device's.
+    /// [`galatea_device::DeviceError::Range`] if the length of an array is not the number of rows, or a page
+    /// does not exist; the device's.
     pub fn launch(
         &self,
         stream: &Stream,
