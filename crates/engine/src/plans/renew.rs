@@ -74,7 +74,7 @@ fn copy_own(
     let mut cpu = Arc::clone(gpu.cpu());
     if keeps {
         // Rows that depend on a subquery are those of one execution.
-        let files = |plan: &Arc<dyn ExecutionPlan>| match any_reads_subquery(plan) || has_own(plan) {
+        let files = |plan: &Arc<dyn ExecutionPlan>| match any_reads_subquery(plan) {
             true => None,
             false => local_files(plan),
         };

@@ -1,6 +1,6 @@
 //! Executions of one cached plan share no state.
 
-use super::{QUERIES, afresh, ask, run, session, statistics, value};
+use super::{D, QUERIES, afresh, ask, run, session, statistics, value};
 use crate::compare::same;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::StreamExt;
@@ -28,24 +28,30 @@ async fn concurrent_executions_of_a_cached_plan() {
     }
 }
 
-/// The rows of a small table are collected once for a cached plan, and again after they change.
+/// The rows of a small build side are collected once for a cached plan, and again after they change, whether
+/// CPU operators or another GPU subtree compute them.
 #[tokio::test]
 async fn executions_share_small_build_sides() {
     let ctx = session(&[]).await;
-    let reused = || {
-        galatea::last_query_report(&ctx)
-            .expect("a query ran")
-            .build_sides_reused
-    };
+    let report = || galatea::last_query_report(&ctx).expect("a query ran");
+    let reused = || report().build_sides_reused;
     let join = "SELECT d.name, sum(t.v) FROM t JOIN d ON t.k = d.k GROUP BY d.name";
-    for _ in 0..2 {
-        for (run, expected) in [0, 0, 1, 1].into_iter().enumerate() {
-            let (rows, _) = ask(&ctx, join).await;
-            assert_eq!(reused(), expected, "run {run}");
-            let expected = afresh(&ctx, join).await;
-            same(&expected, &rows).unwrap_or_else(|difference| panic!("{join}\n{difference}"));
+    let filtered = "SELECT count(*), sum(t.v) FROM t JOIN d ON t.k = d.k WHERE d.k % 4 < 3";
+    for (join, placed) in [(join, 1), (filtered, 2)] {
+        run(&ctx, &format!("CREATE OR REPLACE {}", &D["CREATE ".len()..])).await;
+        for _ in 0..2 {
+            for (run, expected) in [0, 0, 1, 1].into_iter().enumerate() {
+                let (rows, _) = ask(&ctx, join).await;
+                assert_eq!(
+                    (reused(), report().placed),
+                    (expected, placed),
+                    "{join}, run {run}"
+                );
+                let expected = afresh(&ctx, join).await;
+                same(&expected, &rows).unwrap_or_else(|difference| panic!("{join}\n{difference}"));
+            }
+            run(&ctx, "DELETE FROM d WHERE k = 2").await;
         }
-        run(&ctx, "DELETE FROM d WHERE k = 3").await;
     }
     // The result of an input with a subquery is not shared, because it may change.
     let hangs = "SELECT count(*) FROM t JOIN d ON t.k = d.k WHERE d.k > (SELECT avg(k) FROM d)";

@@ -102,6 +102,30 @@ async fn rewrite_with_equal_size_and_mtime_invalidates_plans() {
     assert_eq!(value(&ctx, &sql).await, "7");
 }
 
+/// Executions share the rows of a build side that a GPU subtree reads from a file, until the file changes.
+#[tokio::test]
+async fn shared_build_sides_follow_their_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ctx = session(&[]).await;
+    let file = folder.path().join("a.parquet");
+    let sql = format!(
+        "SELECT count(*), sum(t.v) FROM t JOIN '{}' AS a ON t.v = a.v WHERE a.v % 5 < 4",
+        file.display()
+    );
+    for (rows, answer) in [("(1), (2), (4), (7)", "3|10"), ("(1), (2), (3), (9)", "3|6")] {
+        write(&ctx, &file, rows).await;
+        // While modification times are inconclusive, too.
+        assert_eq!(value(&ctx, &sql).await, answer);
+        std::thread::sleep(SETTLED);
+        for run in 0..5 {
+            assert_eq!(value(&ctx, &sql).await, answer, "run {run}");
+            let report = galatea::last_query_report(&ctx).expect("a query ran");
+            assert_eq!(report.placed, 2, "the filter is a subtree of its own: {report:?}");
+            assert_eq!(report.build_sides_reused, usize::from(run > 1), "run {run}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn plans_over_files_and_tables_are_reused() {
     let folder = tempfile::tempdir().expect("a folder");
