@@ -200,8 +200,13 @@ pub(super) fn read_in_pieces<T: Send>(
         runtime.give_staging(staging);
         Ok(())
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.min(POLICY.threads).min(pieces);
+    // The number of cores takes a dozen system calls.
+    let threads = match POLICY.threads.min(pieces) {
+        0 | 1 => 1,
+        most => std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(most),
+    };
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let own = work();
