@@ -18,7 +18,7 @@ use crate::info::{self, DeviceInfo};
 use crate::module::Function;
 use crate::probe::no_device;
 use crate::program::{Program, Tier};
-use crate::programs::{self, Compiled, Programs};
+use crate::programs::{self, Compiled, PendingModule, Programs};
 use crate::stream::Stream;
 use crate::sys::{Backend, Driver, NvrtcTable};
 
@@ -181,25 +181,29 @@ impl Device {
     }
 
     /// Returns a module of a program soon: the optimised one if it is in memory or on disk, otherwise that of
-    /// the quick tier. The optimised one is then compiled in the background, on one thread for all programs;
-    /// see [`Device::compiled`].
+    /// the quick tier. The optimised one is then compiled in the background, on one thread for all programs,
+    /// and is the second result.
     ///
     /// # Errors
-    /// Those of [`Device::compile`], for the returned module.
-    pub fn compile_soon(&self, program: &Program) -> Result<Compiled> {
+    /// Those of [`Device::compile`], for the first module.
+    pub fn compile_soon(&self, program: &Program) -> Result<(Compiled, Option<PendingModule>)> {
         let optimised = program.clone().tier(Tier::Optimised);
         if let Some(compiled) = self.compiled(&optimised) {
-            return Ok(compiled);
+            return Ok((compiled, None));
         }
         let compiled = self.compile(&program.clone().tier(Tier::Quick))?;
-        let device = Arc::downgrade(&self.0);
+        let (device, pending) = (Arc::downgrade(&self.0), PendingModule::default());
+        let made = pending.clone();
         programs::compile_behind(move || {
             let Some(device) = device.upgrade() else { return };
-            if let Err(error) = device.programs.compile(&optimised) {
-                tracing::warn!(program = optimised.name, "not optimised, it stays quick: {error}");
+            match device.programs.compile(&optimised) {
+                Ok(compiled) => made.set(compiled),
+                Err(error) => {
+                    tracing::warn!(program = optimised.name, "not optimised, it stays quick: {error}");
+                }
             }
         });
-        Ok(compiled)
+        Ok((compiled, Some(pending)))
     }
 
     /// Returns the module of a program if it is in memory or on disk; `None` if it would have to be compiled.

@@ -100,7 +100,7 @@ pub use module::{Function, Module};
 pub use probe::{DriverInfo, NvrtcInfo, Probe, driver_is_installed, probe};
 pub use process::exit_at_once;
 pub use program::{Headers, Program, Tier};
-pub use programs::{Compiled, Origin};
+pub use programs::{Compiled, Origin, PendingModule};
 pub use retry::{RETRY, Retried};
 pub use shared::SharedMemory;
 pub use stream::Stream;

@@ -56,6 +56,24 @@ pub struct Compiled {
     pub time: Duration,
 }
 
+/// The optimised module of a program with a module of the quick tier ([`crate::Device::compile_soon`]).
+/// Looking at it costs nothing: callers do so before every launch.
+#[derive(Debug, Clone, Default)]
+pub struct PendingModule(Arc<OnceLock<Compiled>>);
+
+impl PendingModule {
+    /// The module, once it is compiled. It never is if its compilation fails.
+    #[must_use]
+    pub fn get(&self) -> Option<&Compiled> {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, compiled: Compiled) {
+        // Each is compiled by one task.
+        let _ = self.0.set(compiled);
+    }
+}
+
 #[derive(Default)]
 struct Slot {
     module: Mutex<Option<Arc<Module>>>,

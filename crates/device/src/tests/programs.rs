@@ -250,19 +250,18 @@ fn optimised_tier_is_compiled_in_background() {
     let folder = folder();
     let device = device_with_cache(folder.path());
     assert!(device.compiled(&program()).is_none());
-    let soon = device.compile_soon(&program()).unwrap();
+    let (soon, pending) = device.compile_soon(&program()).unwrap();
     assert_eq!((soon.origin, soon.tier), (Origin::Compiler, Tier::Quick));
+    let pending = pending.expect("it is compiled in the background");
     Device::finish_compiling();
-    let optimised = device.compiled(&program()).expect("it was compiled");
-    assert_eq!(
-        (optimised.origin, optimised.tier),
-        (Origin::Memory, Tier::Optimised)
-    );
-    let again = device.compile_soon(&program()).unwrap();
+    let made = pending.get().expect("it was compiled");
+    assert_eq!((made.origin, made.tier), (Origin::Compiler, Tier::Optimised));
+    let (again, pending) = device.compile_soon(&program()).unwrap();
     assert_eq!((again.origin, again.tier), (Origin::Memory, Tier::Optimised));
+    assert!(pending.is_none());
     // Another process finds it on disk.
     drop(device);
-    let later = device_with_cache(folder.path()).compile_soon(&program()).unwrap();
+    let (later, _) = device_with_cache(folder.path()).compile_soon(&program()).unwrap();
     assert_eq!((later.origin, later.tier), (Origin::Disk, Tier::Optimised));
 }
 

@@ -7,7 +7,7 @@ use galatea_codegen::bind::bind;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::column_access::integer_range;
 use galatea_codegen::options::KernelOptions;
-use galatea_device::{Compiled, Device, Tier};
+use galatea_device::{Compiled, Device, PendingModule, Tier};
 use galatea_expression::LookupSide;
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
@@ -46,6 +46,8 @@ pub struct Prepared {
     pub kernel: Pipeline,
     /// The compiler effort of the kernel.
     pub tier: Tier,
+    /// The optimised kernel, while that is compiled in the background.
+    pending: Option<PendingModule>,
     /// Number of blocks of a launch that are resident on the device together.
     pub resident_blocks: u64,
     /// Times of binding and compiling ahead of the first run, until a run reports them.
@@ -132,17 +134,18 @@ impl Prepared {
     }
 
     /// The same pipeline with its optimised kernel, if that has been compiled since.
-    fn optimised(&self, device: &Device) -> Result<Option<Self>, RunError> {
-        if self.tier == Tier::Optimised {
+    fn optimised(&self) -> Result<Option<Self>, RunError> {
+        let Some(pending) = &self.pending else {
             return Ok(None);
-        }
-        let Some((kernel, compiled)) = Pipeline::compiled(device, &self.bound.source)? else {
+        };
+        let Some((kernel, compiled)) = Pipeline::optimised(pending)? else {
             return Ok(None);
         };
         Ok(Some(Self {
             resident_blocks: kernel.resident_blocks(self.bound.block, self.bound.dynamic_shared)?,
             kernel,
             tier: compiled.tier,
+            pending: None,
             ..self.clone()
         }))
     }
@@ -321,7 +324,7 @@ impl PreparedPipelines {
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
-            if let Some(optimised) = pipeline.optimised(device)? {
+            if let Some(optimised) = pipeline.optimised()? {
                 pipeline = Arc::new(optimised);
                 self.0.replace(&pipeline);
             }
@@ -338,9 +341,12 @@ impl PreparedPipelines {
         let generate = start.elapsed();
         tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
-        let (kernel, compiled) = match options.quick {
+        let (kernel, compiled, pending) = match options.quick {
             true => Pipeline::compile_soon(device, &bound.source)?,
-            false => Pipeline::compile(device, &bound.source, Tier::Optimised)?,
+            false => {
+                let (kernel, compiled) = Pipeline::compile(device, &bound.source, Tier::Optimised)?;
+                (kernel, compiled, None)
+            }
         };
         let compile = start.elapsed();
         let pipeline = Arc::new(Prepared {
@@ -356,6 +362,7 @@ impl PreparedPipelines {
             bound,
             kernel,
             tier: compiled.tier,
+            pending,
             made_ahead: Arc::default(),
             last_use: Arc::default(),
         });

@@ -7,7 +7,9 @@
 use crate::headers;
 use crate::heap::PageChainsView;
 use crate::kernel::kernel;
-use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
+use galatea_device::{
+    Compiled, Device, Function, Geometry, PendingModule, Program, Result, Stream, Tier, kernel_arguments,
+};
 
 /// Maximum number of literals of a pipeline.
 pub const MAX_LITERALS: usize = 184;
@@ -114,17 +116,18 @@ impl Pipeline {
     ///
     /// # Errors
     /// See [`Device::compile_soon`].
-    pub fn compile_soon(device: &Device, source: &str) -> Result<(Self, Compiled)> {
-        Self::of(device.compile_soon(&Self::program(source, Tier::Optimised))?)
+    pub fn compile_soon(device: &Device, source: &str) -> Result<(Self, Compiled, Option<PendingModule>)> {
+        let (compiled, pending) = device.compile_soon(&Self::program(source, Tier::Optimised))?;
+        let (kernel, compiled) = Self::of(compiled)?;
+        Ok((kernel, compiled, pending))
     }
 
-    /// The optimised kernel of a generated source, if it is compiled.
+    /// The optimised kernel of a module that [`Self::compile_soon`] returned, once it is compiled.
     ///
     /// # Errors
     /// See [`Device::compile`].
-    pub fn compiled(device: &Device, source: &str) -> Result<Option<(Self, Compiled)>> {
-        let compiled = device.compiled(&Self::program(source, Tier::Optimised));
-        compiled.map(Self::of).transpose()
+    pub fn optimised(pending: &PendingModule) -> Result<Option<(Self, Compiled)>> {
+        pending.get().cloned().map(Self::of).transpose()
     }
 
     fn of(compiled: Compiled) -> Result<(Self, Compiled)> {
