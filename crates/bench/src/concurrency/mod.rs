@@ -38,6 +38,7 @@ use crate::measure::{self, Ceilings};
 use crate::workload::Query;
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
+use galatea_device::Device;
 use load::{Known, Script, Tally, drive};
 
 /// The selected experiments.
@@ -164,6 +165,9 @@ impl<'a> Bed<'a> {
                     difference: Box::new(difference),
                 })?;
         }
+        // Kernels of the quick tier would run in the first configurations, and those of the optimised tier in
+        // the last.
+        Device::finish_compiling();
         Ok(bed)
     }
 
