@@ -400,7 +400,7 @@ impl Demands {
                 rows,
                 ..run.quantities
             };
-            self.observe(shape, Observed { quantities, ..run });
+            self.observe(shape, Observed { quantities, ..run }, true);
         }
     }
 
@@ -409,10 +409,20 @@ impl Demands {
         known.iter().find(|(key, _)| *key == shape).map(|(_, run)| *run)
     }
 
-    /// Records the measurements of a run.
-    pub(crate) fn observe(&self, shape: u64, run: Observed) {
+    /// Records the measurements of a run. The times of a run beside others include waits for these, so they
+    /// replace longer times only.
+    pub(crate) fn observe(&self, shape: u64, run: Observed, alone: bool) {
         let mut known = self.0.lock();
-        known.retain(|(key, _)| *key != shape);
+        let at = known.iter().position(|(key, _)| *key == shape);
+        let before = at.and_then(|at| known.remove(at)).map(|(_, before)| before);
+        let run = match before {
+            Some(before) if !alone && before.quantities.rows == run.quantities.rows => Observed {
+                scan: run.scan.min(before.scan),
+                collect: run.collect.min(before.collect),
+                ..run
+            },
+            _ => run,
+        };
         if known.len() == POLICY.remembered {
             known.pop_front();
         }

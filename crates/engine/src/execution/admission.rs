@@ -56,6 +56,9 @@ impl Run<'_> {
         let ticket = (memory.admission()).begin(name, priority, demand, capacity, self.cancelled);
         let ticket = ticket.ok_or(RunError::Cancelled)?;
         metrics::waited(came.elapsed());
+        if self.is_short(inputs) {
+            ticket.set_brief();
+        }
         let admitted = Admitted {
             ticket: &ticket,
             inputs: Some(inputs),
@@ -367,6 +370,7 @@ impl Run<'_> {
             scan: report.kernel,
             collect: report.total.saturating_sub(before),
         };
-        self.runtime.demands().observe(inputs.shape, run);
+        let alone = admitted.ticket.is_alone();
+        self.runtime.demands().observe(inputs.shape, run, alone);
     }
 }

@@ -160,13 +160,14 @@ impl<'a> Run<'a> {
         (inputs, regions)
     }
 
-    /// Whether it is too short for another thread to be worthwhile: an earlier run of its shape was short,
-    /// all of its input is in device memory, and no other query uses the device.
+    /// Whether it runs on the thread of its query: another thread is not worthwhile if it is
+    /// [short](Self::is_short), and does not wait for the device behind a longer run.
     pub(super) fn is_brief(&self) -> bool {
-        if !self.runtime.memory().admission().are_idle() {
-            return false;
-        }
-        let (inputs, _) = self.inputs();
+        self.runtime.memory().admission().are_brief() && self.is_short(self.inputs().0)
+    }
+
+    /// Whether an earlier run of its shape was short, and all of its input is in device memory.
+    pub(super) fn is_short(&self, inputs: Inputs) -> bool {
         let known = self.runtime.demands().time(inputs.shape, inputs.rows);
         let brief = Duration::from_secs_f64(BriefPolicy::DEFAULT.milliseconds / 1e3);
         inputs.missing_bytes == 0 && known.is_some_and(|time| time <= brief)

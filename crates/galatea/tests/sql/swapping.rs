@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
+pub(crate) fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
     let state = ctx.state();
     let config = GalateaConfig::of(state.config_options());
     let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");

@@ -120,6 +120,8 @@ struct Query {
     overtaken: u32,
     /// Whether it waits for memory during its run.
     starved: bool,
+    /// Whether it is expected to end soon.
+    brief: bool,
     /// Wakes the query when it is admitted.
     turn: Arc<Condvar>,
 }
@@ -215,8 +217,8 @@ impl State {
     /// The query to admit next: it fits, no fitting query precedes it, and no earlier query has been
     /// overtaken too often.
     fn next_turn(&self) -> Option<u64> {
-        let running = self.running();
         let waiting = || self.queries.iter().filter(|(_, query)| !query.running);
+        let running = self.running();
         let fitting: Vec<_> = waiting().filter(|(_, query)| running.admits(query)).collect();
         // No query overtakes the first one that has been overtaken too often.
         let barrier = waiting().find(|(_, query)| query.overtaken >= OVERTAKES);
@@ -280,6 +282,7 @@ impl AdmissionController {
                 running: false,
                 overtaken: 0,
                 starved: false,
+                brief: false,
                 turn: Arc::clone(&turn),
             },
         );
@@ -302,9 +305,12 @@ impl AdmissionController {
         Some(ticket)
     }
 
-    /// Whether no query runs or waits.
-    pub fn are_idle(&self) -> bool {
-        self.state.lock().queries.is_empty()
+    /// Whether another query would not wait long for the device: each query runs, does not wait for memory,
+    /// and [is brief](AdmissionTicket::set_brief).
+    pub fn are_brief(&self) -> bool {
+        let state = self.state.lock();
+        let is_brief = |query: &Query| query.running && query.brief && !query.starved;
+        state.queries.values().all(is_brief)
     }
 
     /// Whether a query waits for admission or for memory.
@@ -347,6 +353,19 @@ impl AdmissionTicket<'_> {
     /// The number of the query, by arrival.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Notes that the query is expected to end soon.
+    pub fn set_brief(&self) {
+        let mut state = self.admission.state.lock();
+        if let Some(query) = state.queries.get_mut(&self.number) {
+            query.brief = true;
+        }
+    }
+
+    /// Whether no other query runs or waits.
+    pub fn is_alone(&self) -> bool {
+        self.admission.state.lock().queries.len() == 1
     }
 
     /// Whether no query that arrived earlier is running.

@@ -102,6 +102,22 @@ fn query_is_always_admitted_if_none_runs() {
 }
 
 #[test]
+fn device_is_free_soon_only_beside_brief_queries() {
+    watched(|| {
+        let admission = AdmissionController::default();
+        assert!(admission.are_brief(), "no query runs");
+        let brief = begun(&admission, working(1), 10);
+        assert!(brief.is_alone() && !admission.are_brief());
+        brief.set_brief();
+        assert!(admission.are_brief());
+        let long = begun(&admission, working(1), 10);
+        assert!(!admission.are_brief() && !brief.is_alone());
+        drop(long);
+        assert!(admission.are_brief() && brief.is_alone());
+    });
+}
+
+#[test]
 fn queries_are_admitted_exactly_when_they_fit() {
     let weight = Admission::Weight;
     let peak = Admission::Peak;

@@ -124,7 +124,7 @@ fn measurements_replace_predictions() {
         scan: Duration::from_secs(3),
         collect: Duration::from_secs(1),
     };
-    demands.observe(1, run);
+    demands.observe(1, run, true);
     let measured = demands.estimate(&rows(), None, inputs(1_000_000), &config);
     let (scan, collect) = (6_400_000 + 1000, 9_600_000 + 1000);
     assert_eq!((measured.0[0].bytes, measured.0[1].bytes), (scan, collect));
@@ -138,6 +138,39 @@ fn measurements_replace_predictions() {
         ..inputs(1_000_000)
     };
     assert_eq!(demands.estimate(&rows(), None, other, &config), predicted);
+}
+
+/// A run beside others waits for them, and is not slower for that when it runs next.
+#[test]
+fn longer_times_of_contended_runs_are_not_recorded() {
+    let demands = Demands::default();
+    let ran = |rows, milliseconds| Observed {
+        sink: SinkMemory::Fixed(8),
+        quantities: Quantities {
+            rows,
+            passed: 0.0,
+            groups: 1.0,
+        },
+        scan: Duration::from_millis(milliseconds),
+        collect: Duration::from_millis(milliseconds),
+    };
+    let time = || demands.time(1, 1000).map(|time| time.as_millis());
+    for (rows, milliseconds, alone, expected) in [
+        (1000, 3, false, 6),
+        (1000, 1, true, 2),
+        (1000, 9, false, 2),
+        (1000, 4, true, 8),
+        (1000, 2, false, 4),
+        // Over other rows.
+        (2000, 10, false, 10),
+    ] {
+        demands.observe(1, ran(rows, milliseconds), alone);
+        assert_eq!(
+            time(),
+            Some(expected),
+            "{rows} rows, {milliseconds} ms, alone: {alone}"
+        );
+    }
 }
 
 #[test]
@@ -168,8 +201,8 @@ fn least_recently_run_demand_is_evicted() {
         collect: Duration::ZERO,
     };
     for key in 0..=POLICY.remembered as u64 {
-        demands.observe(key, run(key));
-        demands.observe(1, run(7));
+        demands.observe(key, run(key), true);
+        demands.observe(1, run(7), true);
     }
     let known = demands.0.lock();
     let of = |key: u64| {
@@ -197,8 +230,8 @@ fn group_count_of_earlier_run_is_reused() {
         scan: Duration::from_millis(1),
         collect: Duration::from_millis(1),
     };
-    demands.observe(1, ran(20.0));
-    demands.observe(2, ran(900.0));
+    demands.observe(1, ran(20.0), true);
+    demands.observe(2, ran(900.0), true);
     // The same number if groups are few; scaled if almost every row is a group.
     assert_eq!(demands.groups(1, 5000), Some(20));
     assert_eq!(demands.groups(2, 5000), Some(4500));
