@@ -218,6 +218,8 @@ impl State {
     /// overtaken too often.
     fn next_turn(&self) -> Option<u64> {
         let waiting = || self.queries.iter().filter(|(_, query)| !query.running);
+        // Most changes happen while no query waits: the totals of the running ones are not needed then.
+        waiting().next()?;
         let running = self.running();
         let fitting: Vec<_> = waiting().filter(|(_, query)| running.admits(query)).collect();
         // No query overtakes the first one that has been overtaken too often.
