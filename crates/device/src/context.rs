@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use cudarc::driver::sys::{
@@ -27,6 +27,29 @@ use crate::errors::{DeviceError, Result};
 use crate::info::{self, DeviceInfo};
 use crate::pins::PinTable;
 use crate::sys::{self, Backend, Code, Driver};
+
+/// A thread that waits for a stream.
+pub(crate) struct Waiter<'a> {
+    waiters: &'a AtomicUsize,
+    /// Number of threads that waited already.
+    others: usize,
+}
+
+impl Waiter<'_> {
+    /// Whether it should sleep instead of polling. The driver polls: it notices the end of short work sooner,
+    /// but occupies a core, which half of the machine's cores may do.
+    pub(crate) fn sleeps(&self) -> bool {
+        static CORES: LazyLock<usize> =
+            LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+        self.others >= (*CORES / 2).max(1)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Contexts that are open in this process, by device.
 type Contexts = HashMap<(Backend, usize), Weak<Context>>;
@@ -47,6 +70,8 @@ pub(crate) struct Context {
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
     /// Unused memory outside of the pool, with its size in bytes.
     idle_words: Mutex<Vec<(CUdeviceptr, u64)>>,
+    /// Number of threads that wait for streams.
+    waiters: AtomicUsize,
     lost: OnceLock<String>,
     released: AtomicBool,
 }
@@ -101,6 +126,7 @@ impl Context {
             downloaded: AtomicU64::new(0),
             idle_streams: Mutex::default(),
             idle_words: Mutex::default(),
+            waiters: AtomicUsize::new(0),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),
         };
@@ -137,6 +163,15 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe {
             (self.driver.cuCtxSetCurrent)(self.handle)
         })
+    }
+
+    /// Counts the calling thread as a waiter for a stream, until the result is dropped.
+    pub(crate) fn waiter(&self) -> Waiter<'_> {
+        let others = self.waiters.fetch_add(1, Ordering::Relaxed);
+        Waiter {
+            waiters: &self.waiters,
+            others,
+        }
     }
 
     /// Releases the driver's context, once: when no object uses it any more, or when it is lost. After that,

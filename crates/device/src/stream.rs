@@ -24,6 +24,8 @@ use crate::sys::Code;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the default stream, which others in the process may use.
 const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_BLOCKING_SYNC`: threads that wait for the event sleep.
+const BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 
@@ -121,10 +123,18 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         let context = &self.0.context;
         context.bind()?;
-        // SAFETY: the stream is alive and its context current.
-        self.check("cuStreamSynchronize", unsafe {
-            (context.driver.cuStreamSynchronize)(self.0.handle)
-        })?;
+        let waiter = context.waiter();
+        if waiter.sleeps() && !self.is_idle()? {
+            let done = Event::new(context, BLOCKING | DISABLE_TIMING)?;
+            self.record_into(&done)?;
+            self.synchronize_event(&done)?;
+        } else {
+            // SAFETY: the stream is alive and its context current.
+            self.check("cuStreamSynchronize", unsafe {
+                (context.driver.cuStreamSynchronize)(self.0.handle)
+            })?;
+        }
+        drop(waiter);
         let done = self.finished();
         drop(done);
         Ok(())

@@ -79,6 +79,29 @@ fn host_memory_is_copied_pinned_or_not() {
     }
 }
 
+/// More threads wait at the same time than may poll.
+#[test]
+fn many_threads_wait_for_their_streams() {
+    for device in devices() {
+        let work = |add: u32| {
+            let stream = device.stream().unwrap();
+            let values = device.zeroed::<u32>(&stream, 1000).unwrap();
+            for round in 1..=20 {
+                launch_add(&device, &stream, &values, u64::from(add));
+                stream.synchronize().unwrap();
+                assert!(stream.is_idle().unwrap());
+                assert_eq!(stream.read(&values, ..).unwrap(), [round * add; 1000]);
+            }
+        };
+        std::thread::scope(|scope| {
+            for add in 0..24 {
+                let work = &work;
+                scope.spawn(move || work(add));
+            }
+        });
+    }
+}
+
 #[test]
 fn copies_to_shared_memory_write_only_their_range() {
     for device in devices() {
