@@ -149,7 +149,7 @@ pub async fn run(ctx: &SessionContext, sql: &str) -> Result<Run> {
         reports.clear();
     }
     let start = Instant::now();
-    let plan = galatea::sql(ctx, sql).await?.create_physical_plan().await?;
+    let plan = galatea::physical_plan(ctx, sql).await?;
     let planning = start.elapsed();
     let batches = collect(plan, ctx.task_ctx()).await?;
     let total = start.elapsed();

@@ -66,7 +66,7 @@ pub use layout::{
 };
 pub use nested_text::nested_as_text;
 pub use session::{SessionBuilder, session};
-pub use sql::{SqlError, own_statement, sql, statement};
+pub use sql::{SqlError, own_statement, physical_plan, sql, statement};
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;

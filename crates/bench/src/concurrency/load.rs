@@ -167,7 +167,7 @@ impl Tally {
 
 /// A query's result and the engine's report.
 async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<QueryReport>)> {
-    let plan = galatea::sql(ctx, sql).await?.create_physical_plan().await?;
+    let plan = galatea::physical_plan(ctx, sql).await?;
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
     // The plan's own report: the session's last report may belong to another client.
     Ok((batches, galatea::query_report(&plan)))

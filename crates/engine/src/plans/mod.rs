@@ -10,7 +10,8 @@
 //! placement    device, refusals, measured times, residence in device memory       placement::PlacementInputs
 //! ```
 //!
-//! A repeated SQL string ([`PlanCache::statement`]) is not even parsed again (`statements`).
+//! A repeated SQL string ([`PlanCache::statement`]) is not even parsed again (`statements`), and its plan can
+//! be had without DataFusion's planning ([`PlanCache::plan`]).
 //!
 //! All inputs are compared for every query, and a plan with a changed one is replaced. Plans are not cached
 //! if their query calls a function which is not immutable, reads other kinds of tables, or is recursive, or
@@ -48,10 +49,10 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::TableSource;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
-use galatea_base::stack::poll_for_levels;
+use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_store::{Holder, Identity};
 use lru::LruCache;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use query::Query;
 use session_fingerprint::SessionFingerprint;
 use statements::{Statement, TextKey};
@@ -89,6 +90,14 @@ struct Pending {
     tables: Vec<TableVersion>,
     /// Held until the plan is cached, so that a table which changes in the meantime is noticed.
     identities: Vec<Arc<Identity>>,
+}
+
+/// What a lookup of a plan reads of a session.
+struct Lookup {
+    /// The number of the session fingerprint; `None` if no plan may be reused, because the statistics of a
+    /// registry may change at any time.
+    fingerprint: Option<u64>,
+    config: GalateaConfig,
 }
 
 /// The result of a cache lookup.
@@ -164,6 +173,40 @@ impl PlanCache {
         }
     }
 
+    /// The cached plan of one SQL query with a cached string; `None` if it has to be planned
+    /// ([`Self::statement`]). The session's state is not copied, and no rule visits the query.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub async fn plan(
+        &self,
+        text: &str,
+        state: &RwLock<SessionState>,
+        session: &Session,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (lookup, statement, catalogs) = {
+            let state = state.read();
+            let key = self.text_key(text, &state);
+            let Some(statement) = self.statements.lock().get(&key).cloned() else {
+                return Ok(None);
+            };
+            let lookup = Self::lookup(&state, key.1);
+            (lookup, statement, Arc::clone(state.catalog_list()))
+        };
+        let Some(tables) = statement.tables(catalogs.as_ref()).await? else {
+            return Ok(None);
+        };
+        let query = Arc::clone(&statement.query);
+        let asked = Asked::Known { query, tables };
+        match for_levels(statement.levels, || self.find(&asked, &lookup, session))? {
+            Found::Plan(plan) => {
+                self.known.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(plan))
+            }
+            Found::Nothing(_) => Ok(None),
+        }
+    }
+
     /// The logical plan of one SQL statement, as from [`SessionState::statement_to_plan`]. A query that may
     /// have a cached plan is represented by a single node. If its string is cached and still has the same
     /// meaning, it is not parsed: `parsed`, which parses the string, is not awaited.
@@ -178,15 +221,10 @@ impl PlanCache {
         state: &SessionState,
         parsed: impl Future<Output = Result<SqlStatement>>,
     ) -> Result<LogicalPlan> {
-        let session_fingerprint = self.session_fingerprint(state).id;
-        let key = (
-            state.session_id().to_string(),
-            session_fingerprint,
-            text.to_string(),
-        );
+        let key = self.text_key(text, state);
         let statement = self.statements.lock().get(&key).cloned();
         if let Some(statement) = statement
-            && let Some(tables) = statement.tables(state).await?
+            && let Some(tables) = statement.tables(state.catalog_list().as_ref()).await?
         {
             self.known.fetch_add(1, Ordering::Relaxed);
             return Ok(known(&statement, tables, Analysed::default()));
@@ -239,12 +277,30 @@ impl PlanCache {
         Ok(plan)
     }
 
-    /// The cached plan of a query, if planning would still produce the same.
-    fn find(&self, asked: &Asked, state: &SessionState, session: &Session) -> Result<Found> {
-        // The statistics of a registry may change at any time.
-        if state.statistics_registry().is_some() {
-            return Ok(Found::Nothing(None));
+    /// The key of an SQL string.
+    fn text_key(&self, text: &str, state: &SessionState) -> TextKey {
+        let fingerprint = self.session_fingerprint(state).id;
+        (state.session_id().to_string(), fingerprint, text.to_string())
+    }
+
+    /// What [`Self::find`] reads of a session with that fingerprint.
+    fn lookup(state: &SessionState, fingerprint: u64) -> Lookup {
+        Lookup {
+            fingerprint: state.statistics_registry().is_none().then_some(fingerprint),
+            config: GalateaConfig::of(state.config_options()),
         }
+    }
+
+    /// The same for the planner, which has a copy of the session's state.
+    fn lookup_in(&self, state: &SessionState) -> Lookup {
+        Self::lookup(state, self.session_fingerprint(state).id)
+    }
+
+    /// The cached plan of a query, if planning would still produce the same.
+    fn find(&self, asked: &Asked, lookup: &Lookup, session: &Session) -> Result<Found> {
+        let Some(fingerprint) = lookup.fingerprint else {
+            return Ok(Found::Nothing(None));
+        };
         let (query, sources) = match asked {
             Asked::Known { query, tables } => (Arc::clone(query), tables.clone()),
             Asked::Plan(plan) => match Query::of(plan) {
@@ -255,15 +311,15 @@ impl PlanCache {
         let Some((tables, identities)) = tables::versions(&sources) else {
             return Ok(Found::Nothing(None));
         };
-        let key = (self.session_fingerprint(state).id, query.hash());
+        let key = (fingerprint, query.hash());
         let kept = self.plans.lock().get(&key).cloned();
-        let config = GalateaConfig::of(state.config_options());
+        let config = &lookup.config;
         if let Some(kept) = kept
             && kept.query.same(&query)
             && tables::same(&kept.tables, &tables)
-            && kept.placement_inputs.hold(&kept.plan, session, &config)
+            && kept.placement_inputs.hold(&kept.plan, session, config)
         {
-            let plan = for_execution(&kept, session, &config)?;
+            let plan = for_execution(&kept, session, config)?;
             self.reused.fetch_add(1, Ordering::Relaxed);
             metrics::planned(PlanOutcome::Reused);
             return Ok(Found::Plan(plan));
@@ -281,12 +337,11 @@ impl PlanCache {
         &self,
         pending: Option<Box<Pending>>,
         plan: &Arc<dyn ExecutionPlan>,
-        state: &SessionState,
+        config: &GalateaConfig,
         session: &Session,
     ) {
-        let config = GalateaConfig::of(state.config_options());
         let kept = pending.and_then(|pending| {
-            let placement_inputs = placement_inputs(plan, session, &config)?;
+            let placement_inputs = placement_inputs(plan, session, config)?;
             let copy = renew::is_renewable(plan).then(|| renew::kept(plan).ok())??;
             let Pending {
                 key,

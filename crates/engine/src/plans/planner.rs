@@ -305,7 +305,8 @@ impl ReusingPlanner {
     }
 
     async fn plan(&self, query: &DeferredQuery, asking: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
-        let pending = match self.plans.find(&query.asked, asking, &self.session)? {
+        let lookup = self.plans.lookup_in(asking);
+        let pending = match self.plans.find(&query.asked, &lookup, &self.session)? {
             Found::Plan(plan) => return Ok(plan),
             Found::Nothing(pending) => pending,
         };
@@ -320,7 +321,7 @@ impl ReusingPlanner {
             }
             None => state.create_physical_plan(query.asked.plan()?.as_ref()).await?,
         };
-        self.plans.keep(pending, &plan, asking, &self.session);
+        self.plans.keep(pending, &plan, &lookup.config, &self.session);
         Ok(plan)
     }
 }

@@ -7,7 +7,7 @@
 //! plans are compared by the versions of their tables.
 
 use super::query::Query;
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{CatalogProviderList, TableProvider};
 use datafusion::common::{DFSchemaRef, ResolvedTableReference, Result, TableReference};
 use datafusion::datasource::{DefaultTableSource, provider_as_source};
 use datafusion::execution::SessionState;
@@ -46,7 +46,7 @@ impl Statement {
         let mut found = Vec::with_capacity(names.len());
         for name in names {
             let name = name.resolve(&catalog.default_catalog, &catalog.default_schema);
-            let table = table(&name, state).await?;
+            let table = table(&name, state.catalog_list().as_ref()).await?;
             found.push((name, table));
         }
         let scan = |source: &Arc<dyn TableSource>| {
@@ -69,10 +69,13 @@ impl Statement {
     }
 
     /// The tables of the query's scans, if every name still refers to the same table.
-    pub(super) async fn tables(&self, state: &SessionState) -> Result<Option<Vec<Arc<dyn TableSource>>>> {
+    pub(super) async fn tables(
+        &self,
+        catalogs: &dyn CatalogProviderList,
+    ) -> Result<Option<Vec<Arc<dyn TableSource>>>> {
         let mut sources = Vec::with_capacity(self.names.len());
         for (name, before) in &self.names {
-            let now = table(name, state).await?;
+            let now = table(name, catalogs).await?;
             let same = match (before, &now) {
                 (None, None) => true,
                 (Some(before), Some(now)) => Weak::ptr_eq(before, &Arc::downgrade(now)),
@@ -88,13 +91,15 @@ impl Statement {
     }
 }
 
-/// The table under a name, with the lookup of planning.
+/// The table under a name, with the lookup of planning. (Tables of `information_schema`, which are in no
+/// catalog, are other objects each time, so queries over them are not cached.)
 async fn table(
     name: &ResolvedTableReference,
-    state: &SessionState,
+    catalogs: &dyn CatalogProviderList,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
-    match state.schema_for_ref(name.clone()) {
-        Ok(schema) => schema.table(&name.table).await,
-        Err(_) => Ok(None),
+    let catalog = catalogs.catalog(&name.catalog);
+    match catalog.and_then(|catalog| catalog.schema(&name.schema)) {
+        Some(schema) => schema.table(&name.table).await,
+        None => Ok(None),
     }
 }

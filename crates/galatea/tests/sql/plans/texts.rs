@@ -1,12 +1,14 @@
 //! SQL text that was run before is not parsed again, unless its meaning may have changed.
 
 use super::{QUERIES, ask, checked, run, session, statistics, value};
+use crate::compare::same;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, Operator, cast};
+use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
@@ -46,6 +48,43 @@ async fn repeated_sql_text_is_not_parsed_again() {
         };
         assert_eq!(names(known.schema()), names(frame.schema()), "{sql}");
     }
+}
+
+/// Plans of repeated strings are those that the frames of [`galatea::sql`] would execute, of the same cache.
+#[tokio::test]
+async fn physical_plans_of_sql_text_are_cached() {
+    let ctx = session(&[]).await;
+    let rows = async |sql: &str| {
+        let plan = galatea::physical_plan(&ctx, sql).await.expect(sql);
+        collect(plan, ctx.task_ctx()).await.expect(sql)
+    };
+    for sql in QUERIES {
+        let expected = ask(&ctx, sql).await.0;
+        let before = statistics(&ctx);
+        same(&expected, &rows(sql).await).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
+        let after = statistics(&ctx);
+        assert_eq!(after.known - before.known, 1, "{sql}");
+        assert_eq!(after.reused - before.reused, 1, "{sql}");
+        assert!(galatea::last_query_report(&ctx).is_some_and(|report| report.plan_reused));
+    }
+    // Statements that are no queries have their effect once.
+    rows("CREATE TABLE made AS SELECT 1 AS a").await;
+    rows("INSERT INTO made VALUES (2)").await;
+    assert_eq!(value(&ctx, "SELECT sum(a) FROM made").await, "3");
+    rows("SET galatea.device = 'cpu'").await;
+    let is_cpu = |ctx: &SessionContext| {
+        let settings = ctx.copied_config().options().entries();
+        let device = settings.into_iter().find(|entry| entry.key == "galatea.device");
+        device.and_then(|entry| entry.value).as_deref() == Some("cpu")
+    };
+    assert!(is_cpu(&ctx));
+    rows("RESET galatea.device").await;
+    assert!(!is_cpu(&ctx));
+    assert!(
+        galatea::physical_plan(&ctx, "SELECT nothing FROM made")
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
