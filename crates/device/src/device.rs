@@ -212,13 +212,6 @@ impl Device {
         self.0.programs.compiled(program)
     }
 
-    /// The recent average time of a compilation, including delays by other load on the cores; `None` before
-    /// the first compilation of this process.
-    #[must_use]
-    pub fn compile_time(&self) -> Option<std::time::Duration> {
-        self.0.programs.compile_time()
-    }
-
     /// Waits until every program that [`Device::compile_soon`] queued is compiled, before measurements that
     /// background compilation would disturb.
     pub fn finish_compiling() {

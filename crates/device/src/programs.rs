@@ -91,8 +91,6 @@ pub(crate) struct Programs {
     /// module.
     kernels: Mutex<HashMap<&'static str, Function>>,
     clock: AtomicU64,
-    /// A moving average of the duration of compilations in microseconds; 0 before the first.
-    compile_micros: AtomicU64,
 }
 
 impl Programs {
@@ -104,23 +102,7 @@ impl Programs {
             modules: Mutex::default(),
             kernels: Mutex::default(),
             clock: AtomicU64::new(0),
-            compile_micros: AtomicU64::new(0),
         }
-    }
-
-    /// See [`crate::Device::compile_time`].
-    pub(crate) fn compile_time(&self) -> Option<Duration> {
-        match self.compile_micros.load(Ordering::Relaxed) {
-            0 => None,
-            micros => Some(Duration::from_micros(micros)),
-        }
-    }
-
-    fn add_compile_time(&self, took: Duration) {
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let average = |known: u64| Some(if known == 0 { took } else { (7 * known + took) / 8 });
-        // The closure always returns a value.
-        let _ = (self.compile_micros).fetch_update(Ordering::Relaxed, Ordering::Relaxed, average);
     }
 
     fn backend(&self) -> Backend {
@@ -192,13 +174,8 @@ impl Programs {
         if let Some(module) = self.load_from_disk(key, program)? {
             return Ok((module, Origin::Disk));
         }
-        let start = Instant::now();
         let image = nvrtc.compile_with_options(program, self.options(program))?;
         let module = self.module(program, &image)?;
-        // Background compilation on busy cores takes much longer than one that a query waits for.
-        if !has_low_priority() {
-            self.add_compile_time(start.elapsed());
-        }
         self.disk.store(key, &image);
         Ok((module, Origin::Compiler))
     }

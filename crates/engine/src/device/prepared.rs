@@ -7,13 +7,13 @@ use galatea_codegen::bind::bind;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::column_access::integer_range;
 use galatea_codegen::options::KernelOptions;
-use galatea_device::{Compiled, Device, PendingModule, Tier};
+use galatea_device::{Compiled, Device, Origin, PendingModule, Tier, has_low_priority};
 use galatea_expression::LookupSide;
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,6 +28,9 @@ const KEPT: usize = 4096;
 /// does not apply to pipelines without columns, which read rows of other pipelines: these belong to all
 /// queries, and are the same in each partition.
 const KEPT_OVER_COLUMNS: usize = 256;
+
+/// Number of pipelines whose time of compiling or loading predicts that of the next one.
+const KERNEL_TIMES: usize = 8;
 
 /// Maximum bytes of build sides that all cached pipelines hold together.
 const KEPT_BUILD_SIDES: usize = 256 << 20;
@@ -198,7 +201,10 @@ pub struct Preparation {
 
 /// The cached pipelines of one device.
 #[derive(Debug, Default)]
-pub struct PreparedPipelines(Arc<Kept>);
+pub struct PreparedPipelines {
+    kept: Arc<Kept>,
+    kernel_times: Mutex<VecDeque<Duration>>,
+}
 
 /// The cache. A pipeline contains dictionaries of its columns, so it is dropped with them.
 #[derive(Debug, Default)]
@@ -326,7 +332,7 @@ impl PreparedPipelines {
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
             if let Some(optimised) = pipeline.optimised()? {
                 pipeline = Arc::new(optimised);
-                self.0.replace(&pipeline);
+                self.kept.replace(&pipeline);
             }
             let made = pipeline.made_ahead.lock().take();
             return Ok(Preparation {
@@ -349,6 +355,7 @@ impl PreparedPipelines {
             }
         };
         let compile = start.elapsed();
+        self.add_kernel_time(&compiled);
         let pipeline = Arc::new(Prepared {
             plan: plan.clone(),
             columns: view
@@ -367,11 +374,11 @@ impl PreparedPipelines {
             last_use: Arc::default(),
         });
         if pipeline.build_side_bytes() <= KEPT_BUILD_SIDES {
-            let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;
+            let holder: Arc<dyn Holder> = Arc::clone(&self.kept) as Arc<dyn Holder>;
             for column in &view.columns {
                 column.lineage.tell(&Arc::downgrade(&holder));
             }
-            self.0.keep(Arc::clone(&pipeline));
+            self.kept.keep(Arc::clone(&pipeline));
         }
         Ok(Preparation {
             pipeline,
@@ -380,6 +387,31 @@ impl PreparedPipelines {
             ahead: Duration::ZERO,
             compiled: Some(compiled),
         })
+    }
+
+    /// Records the time until a pipeline had its kernel. Compilations in the background are left out: on busy
+    /// cores they take much longer than those that a query waits for.
+    fn add_kernel_time(&self, compiled: &Compiled) {
+        let counts = match compiled.origin {
+            Origin::Memory => false,
+            Origin::Disk => true,
+            Origin::Compiler => !has_low_priority(),
+        };
+        if counts {
+            let mut times = self.kernel_times.lock();
+            if times.len() == KERNEL_TIMES {
+                times.pop_front();
+            }
+            times.push_back(compiled.time);
+        }
+    }
+
+    /// Mean time until one of the last pipelines had its kernel, compiled or loaded from disk. A pipeline that
+    /// is missing from the last [`KERNEL_TIMES`] counts with `expected`.
+    pub fn kernel_time(&self, expected: Duration) -> Duration {
+        let times = self.kernel_times.lock();
+        let missing = (KERNEL_TIMES - times.len()) as u32;
+        (times.iter().sum::<Duration>() + expected * missing) / KERNEL_TIMES as u32
     }
 
     /// Prepares the pipeline before a run that will need it.
@@ -420,7 +452,7 @@ impl PreparedPipelines {
     /// The collected rows, or equal rows that a cached pipeline is bound to: later runs then need not compare
     /// them.
     pub(crate) fn known_rows(&self, rows: Arc<LookupSide>) -> Arc<LookupSide> {
-        let kept = self.0.0.lock();
+        let kept = self.kept.0.lock();
         let mut known = kept.all().flat_map(|pipeline| &pipeline.build_sides);
         known
             .find(|known| same_rows(known, &rows))
@@ -429,7 +461,7 @@ impl PreparedPipelines {
 
     /// Whether the pipeline of `plan` is cached, over any columns.
     pub fn knows(&self, plan: &PipelinePlan) -> bool {
-        self.0.0.lock().all().any(|pipeline| pipeline.plan == *plan)
+        self.kept.0.lock().all().any(|pipeline| pipeline.plan == *plan)
     }
 
     fn find(
@@ -439,7 +471,7 @@ impl PreparedPipelines {
         build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Option<Arc<Prepared>> {
-        let mut kept = self.0.0.lock();
+        let mut kept = self.kept.0.lock();
         kept.find(view, |pipeline| pipeline.fits(plan, view, build_sides, options))
     }
 }

@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 policy! {
     /// Costs of pipelines, in nanoseconds unless stated otherwise; pairs are for values of fixed width and
@@ -31,8 +32,8 @@ policy! {
         link_rate: f64 = 52e9,
         /// Fixed seconds of every pipeline: launches, waiting for them, a small result.
         pipeline: f64 = 0.5e-3,
-        /// Seconds of compiling a pipeline that no query has run before (first runs of ClickBench on 16
-        /// cores: 0.1 to 0.6).
+        /// Seconds of compiling a pipeline that no query has run before, until some pipelines were compiled or
+        /// loaded from disk (first runs of ClickBench on 16 cores: 0.1 to 0.6).
         compiling: f64 = 0.35,
         /// Of that, seconds that each further pipeline of the same query adds at least: they are compiled in
         /// parallel if enough cores are free.
@@ -345,13 +346,14 @@ impl Estimator {
         all
     }
 
-    /// Seconds of compiling a pipeline: those of recent compilations, if these are more than expected.
+    /// Seconds until a pipeline that no query has run before has its kernel: those of the last pipelines, which
+    /// were compiled or loaded from disk.
     fn compiling(session: &Session, config: &GalateaConfig) -> f64 {
+        let expected = Duration::from_secs_f64(POLICY.compiling);
         let device = session.engine().opened(config);
-        let lately = device.and_then(|device| device.device().compile_time());
-        lately
-            .map_or(0.0, |lately| lately.as_secs_f64())
-            .max(POLICY.compiling)
+        device.map_or(POLICY.compiling, |device| {
+            device.prepared().kernel_time(expected).as_secs_f64()
+        })
     }
 
     /// Adds the same work to `all`. Kernels take no time if the subtree `ran` or the device has them;
