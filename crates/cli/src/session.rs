@@ -25,7 +25,10 @@ pub(crate) struct Session {
 /// A session with the settings of `--set`, except those of DataFusion's runtime, which only statements set.
 /// `--set galatea.device=emulated` permits the emulated device; SQL alone does not.
 pub(crate) fn builder(arguments: &SessionArguments) -> SessionBuilder {
-    let mut builder = galatea::session();
+    with_settings(galatea::session(), arguments)
+}
+
+fn with_settings(mut builder: SessionBuilder, arguments: &SessionArguments) -> SessionBuilder {
     for (name, value) in arguments.settings.iter().filter(|(name, _)| !is_runtime(name)) {
         builder = builder.with_trusted_setting(name, value);
     }
@@ -56,11 +59,15 @@ pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliEr
         // A file that appears while the prompt is open is visible to the next query.
         .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
         .build_arc()?;
-    let ctx = builder(arguments)
-        .with_config(config)
-        .with_runtime(runtime)
-        .with_file_queries(true)
-        .build()?;
+    // A setting of the arguments takes precedence.
+    let ctx = with_settings(
+        galatea::session().with_setting("galatea.cache.disk", "auto"),
+        arguments,
+    )
+    .with_config(config)
+    .with_runtime(runtime)
+    .with_file_queries(true)
+    .build()?;
     for (name, value) in arguments.settings.iter().filter(|(name, _)| is_runtime(name)) {
         ctx.sql(&format!("SET {name} = '{}'", value.replace('\'', "''")))
             .await?;

@@ -1,12 +1,15 @@
-//! The cache folder: compiled kernels, calibrations, the demo's data.
+//! The cache folder: compiled kernels, calibrations, encoded columns, the demo's data.
 //!
 //! Its contents are executed: kernels on the GPU, objects of the emulated device in this process. So no other
 //! user may write there. The folder is created only for this user, and a folder that others can write is not
 //! used: then nothing is cached, so each process compiles again, and a warning is logged once. The system's
 //! temporary folder is no fallback, because any user can create a folder there first.
 
+use std::ffi::CString;
 use std::fs::DirBuilder;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,6 +103,25 @@ impl CacheFolder {
     }
 }
 
+/// Free bytes of the file system of a folder, for this user; `None` if they are unknown.
+#[must_use]
+#[cfg_attr(
+    target_os = "linux",
+    expect(clippy::useless_conversion, reason = "the types differ between systems")
+)]
+pub fn free_disk_space(folder: &Path) -> Option<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero, and the struct is written by the call.
+    let done = unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) };
+    if done != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so it has written the struct.
+    let found = unsafe { found.assume_init() };
+    u64::from(found.f_bavail).checked_mul(u64::from(found.f_frsize))
+}
+
 /// Checks that the folder exists and that only this user can write it.
 fn private(path: PathBuf) -> Result<PathBuf, CacheRefusal> {
     if path.is_relative() {
@@ -185,6 +207,13 @@ mod tests {
             matches!(refused, Err(CacheRefusal::Owner { owner: found, user: us, .. }) if found == owner && us == user),
             "{refused:?}"
         );
+    }
+
+    #[test]
+    fn free_disk_space_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(free_disk_space(root.path()).is_some_and(|free| free > 0));
+        assert_eq!(free_disk_space(&root.path().join("missing")), None);
     }
 
     #[test]

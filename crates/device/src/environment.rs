@@ -6,7 +6,7 @@
 //!
 //! | variable | read by | meaning | default |
 //! | --- | --- | --- | --- |
-//! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels, calibrations and the demo's data, absolute | the user's cache folder + `/galatea` |
+//! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels, calibrations, columns and the demo's data, absolute | the user's cache folder + `/galatea` |
 //! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, searched first | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that would be skipped for lack of a GPU or NVRTC fails | skips are
 //! counted and printed |

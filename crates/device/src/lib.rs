@@ -78,7 +78,7 @@ pub use arguments::{
 pub use budget::{GRANULARITY, MemoryBudget};
 pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
 pub use cache::{DISK_LIMIT, KEY_VERSION};
-pub use cache_folder::{CacheFolder, CacheRefusal};
+pub use cache_folder::{CacheFolder, CacheRefusal, free_disk_space};
 pub use calibration::{
     CalibratedDevice, Calibration, CalibrationRefusal, ChunkTimes, GroupingRates, LinkRates, StaleCalibration,
 };

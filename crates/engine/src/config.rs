@@ -31,7 +31,7 @@ pub use self::choices::{
     ParquetDecoding, PersistentScan,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
-pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};
+pub use self::values::{BlockThreads, Count, DiskLimit, GroupCopies, JoinPartitions, MemoryLimit, Switch};
 pub use galatea_base::setting::SettingValue;
 pub use galatea_codegen::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput, Selection};
 
@@ -155,8 +155,8 @@ settings! {
         /// those of sums of decimals, which may then be wrong. Other decimals may have more digits than their
         /// type with wrap, and still fail if they exceed its 128 or 256 bits.
         "overflow" => pub overflow: OverflowMode = OverflowMode::Error,
-        /// Whether encoded columns of files are cached after their first use. They are read again when the
-        /// file changes.
+        /// Whether encoded columns of files are cached in memory after their first use. They are read again
+        /// when the file changes.
         "cache.files" => pub cache_files: Switch = Switch(true),
         /// Whether encoded columns stay in device memory after the query that transferred them, if memory
         /// suffices. If off, every query transfers the columns that it reads over the link.

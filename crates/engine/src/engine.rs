@@ -10,12 +10,12 @@
 //! ```
 //!
 //! A program that builds no engine uses the engine of the process ([`Engine::of_process`]). Two engines share
-//! only the driver and the folder of compiled kernels.
+//! only the driver, the folder of compiled kernels and that of columns on disk.
 
 mod lookup;
 
 use crate::background::Background;
-use crate::config::{DeviceChoice, EngineSettings, GalateaConfig, MemoryLimit, SharedSettings};
+use crate::config::{DeviceChoice, DiskLimit, EngineSettings, GalateaConfig, MemoryLimit, SharedSettings};
 use crate::device::DeviceRuntime;
 use crate::history::History;
 use crate::spill::{StoreMemory, TemporaryFiles};
@@ -24,11 +24,13 @@ use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use galatea_base::reason::Reason;
 use galatea_device::{
-    Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, driver_is_installed,
+    CacheFolder, Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, driver_is_installed,
+    free_disk_space,
 };
-use galatea_store::{Store, StoreOptions};
+use galatea_store::{DiskCache, Store, StoreOptions};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -42,6 +44,10 @@ pub struct Engine {
     devices: Vec<DeviceSlot>,
     store: OnceLock<Arc<Store>>,
     files: Arc<DiskManager>,
+    /// The folder of columns on disk, if it is not the default one.
+    columns: Option<PathBuf>,
+    /// The limit of columns on disk that was applied to the store.
+    disk_limit: Mutex<Option<DiskLimit>>,
     history: History,
     background: Background,
     sessions: AtomicUsize,
@@ -54,6 +60,7 @@ pub struct EngineBuilder {
     settings: Vec<(String, String)>,
     emulator: Option<EmulatorOptions>,
     files: Option<Arc<DiskManager>>,
+    columns: Option<PathBuf>,
 }
 
 impl EngineBuilder {
@@ -75,6 +82,13 @@ impl EngineBuilder {
     /// The disk manager of temporary files; by default DataFusion's default one.
     pub fn with_temporary_files(mut self, files: Arc<DiskManager>) -> Self {
         self.files = Some(files);
+        self
+    }
+
+    /// The folder of encoded columns on disk (`galatea.cache.disk`), an absolute path that only this user can
+    /// write. It is created if necessary. By default, it is `columns` in the user's cache directory.
+    pub fn with_column_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.columns = Some(folder.into());
         self
     }
 
@@ -100,6 +114,8 @@ impl EngineBuilder {
             files: self
                 .files
                 .unwrap_or_else(|| Arc::clone(&RuntimeEnv::default().disk_manager)),
+            columns: self.columns,
+            disk_limit: Mutex::default(),
             history: History::default(),
             background: Background::default(),
             sessions: AtomicUsize::new(0),
@@ -218,13 +234,27 @@ impl Engine {
         self.settings.set(name, value)?;
         let settings = self.settings.get();
         if let Some(store) = self.store.get() {
-            apply_to_store(&settings, store);
+            self.apply_to_store(&settings, store);
         }
         for device in self.devices() {
             apply_to_device(&settings, &device);
         }
         self.set_page_decoder(&settings);
         Ok(self.sessions())
+    }
+
+    fn apply_to_store(&self, settings: &EngineSettings, store: &Store) {
+        store.set_memory_limit(store_limit(settings));
+        store.set_chunk_rows(settings.chunk_rows.0 as usize);
+        store.set_packing(settings.transfer_compression.packing());
+        let mut applied = self.disk_limit.lock();
+        let limit = settings.disk_cache;
+        if applied.replace(limit) != Some(limit) {
+            let is_on = limit != DiskLimit::Off;
+            let folder = self.columns.clone();
+            let open = move || open_disk_cache(folder.as_deref(), limit);
+            store.set_disk_cache(is_on.then(|| DiskCache::opened_by(open)));
+        }
     }
 
     /// Gives the store the decoder of an open device, or takes it away, as the setting demands.
@@ -276,9 +306,16 @@ impl Engine {
                 chunk_rows: settings.chunk_rows.0 as usize,
                 packing: settings.transfer_compression.packing(),
             });
-            apply_to_store(&settings, &store);
+            self.apply_to_store(&settings, &store);
             store
         })
+    }
+
+    /// Waits until loaded columns have been written to the column cache on disk, at most for `time`. Blocks
+    /// the thread. Returns whether all have been written.
+    pub fn wait_for_column_writes(&self, time: Duration) -> bool {
+        let cache = self.store.get().and_then(|store| store.disk_cache());
+        cache.is_none_or(|cache| cache.wait(time))
     }
 
     /// Whether the session's chosen device is expected to work. It is not opened, but a driver that has not
@@ -412,10 +449,37 @@ fn store_limit(settings: &EngineSettings) -> u64 {
     settings.store_memory_limit.resolve(memory, memory / 2)
 }
 
-fn apply_to_store(settings: &EngineSettings, store: &Store) {
-    store.set_memory_limit(store_limit(settings));
-    store.set_chunk_rows(settings.chunk_rows.0 as usize);
-    store.set_packing(settings.transfer_compression.packing());
+/// Maximum bytes of columns on disk if the setting is auto.
+const AUTOMATIC_DISK_LIMIT: u64 = 16 << 30;
+
+/// The folder of columns on disk, by default in the user's cache directory, and the maximum bytes of its
+/// files. `None` if the folder was refused, which is logged once.
+fn open_disk_cache(folder: Option<&Path>, limit: DiskLimit) -> Option<(PathBuf, u64)> {
+    let opened = match folder {
+        Some(folder) => CacheFolder::open(Some(folder)).map(|folder| folder.path().to_owned()),
+        None => CacheFolder::open(None).and_then(|cache| cache.subfolder("columns")),
+    };
+    match opened {
+        Ok(path) => {
+            let limit = disk_limit(limit, &path);
+            Some((path, limit))
+        }
+        Err(refused) => {
+            static WARNED: AtomicBool = AtomicBool::new(false);
+            if !WARNED.swap(true, Ordering::Relaxed) {
+                tracing::warn!("columns are not cached on disk: {refused}");
+            }
+            None
+        }
+    }
+}
+
+fn disk_limit(limit: DiskLimit, folder: &Path) -> u64 {
+    match limit {
+        DiskLimit::Off => 0,
+        DiskLimit::Bytes(bytes) => bytes,
+        DiskLimit::Auto => free_disk_space(folder).map_or(0, |free| (free / 10).min(AUTOMATIC_DISK_LIMIT)),
+    }
 }
 
 fn apply_to_device(settings: &EngineSettings, device: &DeviceRuntime) {

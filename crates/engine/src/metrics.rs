@@ -14,6 +14,8 @@
 //! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | bytes copied over the link, for any purpose |
 //! | `galatea_column_chunks_total` | counter | column chunks | `decoded`: `device`, `host` | columns of chunks that were loaded from Parquet files, by the side that decoded them |
 //! | `galatea_file_bytes_total` | counter | bytes | | bytes that loads read from Parquet files |
+//! | `galatea_cached_columns_total` | counter | columns | | columns that loads read from the column cache on disk |
+//! | `galatea_cached_bytes_total` | counter | bytes | | bytes of these columns |
 //! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | planned queries: with a cached plan, with a new plan, and with a new plan that was not cached |
 //!
 //! The metrics of the link, evictions and device memory are those of the device, and are recorded when a
@@ -36,6 +38,8 @@ pub(crate) const EVICTED: &str = "galatea_evicted_pages_total";
 pub(crate) const LINK: &str = "galatea_link_bytes_total";
 pub(crate) const COLUMN_CHUNKS: &str = "galatea_column_chunks_total";
 pub(crate) const FILE_BYTES: &str = "galatea_file_bytes_total";
+pub(crate) const CACHED_COLUMNS: &str = "galatea_cached_columns_total";
+pub(crate) const CACHED_BYTES: &str = "galatea_cached_bytes_total";
 pub(crate) const PLANS: &str = "galatea_plans_total";
 
 /// How a placed subtree ended.
@@ -117,6 +121,16 @@ pub fn describe() {
         "bytes that loads read from Parquet files"
     );
     describe_counter!(
+        CACHED_COLUMNS,
+        Unit::Count,
+        "columns that loads read from the column cache on disk"
+    );
+    describe_counter!(
+        CACHED_BYTES,
+        Unit::Bytes,
+        "bytes that loads read from the column cache on disk"
+    );
+    describe_counter!(
         PLANS,
         Unit::Count,
         "queries that were planned, by where the plan came from"
@@ -133,6 +147,8 @@ pub(crate) fn loaded(load: &LoadReport) {
     counter!(COLUMN_CHUNKS, "decoded" => "device").increment(load.on_device);
     counter!(COLUMN_CHUNKS, "decoded" => "host").increment(load.on_host());
     counter!(FILE_BYTES).increment(load.bytes_read);
+    counter!(CACHED_COLUMNS).increment(load.disk_columns);
+    counter!(CACHED_BYTES).increment(load.disk_bytes);
 }
 
 /// A placed subtree ended.

@@ -84,6 +84,7 @@ use galatea_engine::session::Session;
 use galatea_engine::spilling_join::SpillJoins;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -261,6 +262,18 @@ pub async fn finish_background(ctx: &SessionContext) {
 pub fn cancel_background(ctx: &SessionContext) -> bool {
     let session = ctx.copied_config().get_extension::<Session>();
     session.is_some_and(|session| session.cancel_background())
+}
+
+/// Waits until the columns that the session's engine has loaded from files have been written to the column
+/// cache on disk (`galatea.cache.disk`), at most for `time`. A process that ends earlier drops the others.
+/// Returns whether all have been written.
+pub async fn finish_column_writes(ctx: &SessionContext, time: Duration) -> bool {
+    let Some(session) = ctx.copied_config().get_extension::<Session>() else {
+        return true;
+    };
+    let engine = Arc::clone(session.engine());
+    let wait = tokio::task::spawn_blocking(move || engine.wait_for_column_writes(time));
+    wait.await.unwrap_or(false)
 }
 
 /// The number of the session's queries that reused plans of earlier ones (`galatea.cache.plans`); `None` if

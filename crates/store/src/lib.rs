@@ -14,6 +14,8 @@ pub mod damage;
 mod decode;
 mod dense;
 mod dictionary;
+mod digest;
+mod disk_cache;
 mod encode;
 pub mod error;
 mod file;
@@ -44,6 +46,7 @@ pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, Width,
 pub use decode::Decoder;
 pub use dense::DenseColumn;
 pub use dictionary::{dictionary_code, dictionary_lower_bound};
+pub use disk_cache::{DiskCache, DiskCacheCounts};
 pub use encode::{strings_array, supports_type};
 pub use error::{Result, StoreError};
 pub use file::{FileTable, GuardedParquet, guarded_as, parquet_source};
@@ -55,7 +58,7 @@ pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use page_decoder::PageDecoder;
 pub use prune::prune;
 pub use scan::StoreScanExec;
-pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};
+pub use source::{ColumnOnDisk, ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};
 pub use store::{SpillMemory, Store, StoreOptions};
 pub use table::{Snapshot, StoredTable};
 pub use text::{

@@ -91,6 +91,12 @@ pub struct LoadReport {
     pub bytes_read: u64,
     /// Time of reading, decoding and encoding.
     pub time: Duration,
+    /// Columns read from the column cache on disk, beside those of the files.
+    pub disk_columns: u64,
+    /// Bytes read from the column cache.
+    pub disk_bytes: u64,
+    /// Time of reading from the column cache.
+    pub disk_time: Duration,
 }
 
 impl LoadReport {
@@ -106,6 +112,7 @@ pub(crate) struct LoadCounts {
     on_device: AtomicU64,
     on_host: Mutex<BTreeMap<HostReason, u64>>,
     bytes_read: AtomicU64,
+    from_disk: Mutex<(u64, u64, Duration)>,
 }
 
 impl LoadCounts {
@@ -124,13 +131,23 @@ impl LoadCounts {
         self.bytes_read.fetch_add(bytes, Ordering::Relaxed) + bytes
     }
 
+    /// Counts columns from the column cache on disk, their bytes and the time of reading them.
+    pub(crate) fn add_from_disk(&self, columns: u64, bytes: u64, time: Duration) {
+        let mut all = self.from_disk.lock();
+        *all = (all.0 + columns, all.1 + bytes, all.2 + time);
+    }
+
     /// The counts of a load that took `time`.
     pub(crate) fn report(&self, time: Duration) -> LoadReport {
+        let (disk_columns, disk_bytes, disk_time) = *self.from_disk.lock();
         LoadReport {
             on_device: self.on_device.load(Ordering::Relaxed),
             host_reasons: self.on_host.lock().clone(),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
-            time,
+            time: time.saturating_sub(disk_time),
+            disk_columns,
+            disk_bytes,
+            disk_time,
         }
     }
 }

@@ -192,6 +192,28 @@ impl PackedCodes {
         Self { stored, rows, width }
     }
 
+    /// Packed codes that were read from a file. `None` if their directory is invalid.
+    pub(crate) fn checked(stored: HostView, rows: u32, width: Width) -> Option<Self> {
+        let codes = rows as usize;
+        let directory = codes.div_ceil(BLOCK_CODES) * size_of::<PackedBlock>();
+        let bytes = stored.len();
+        if !bytes.is_multiple_of(UNIT) || bytes < directory + UNIT {
+            return None;
+        }
+        let packed = Self::new(stored, rows, width);
+        let mut left = codes;
+        let is_valid = packed.blocks().iter().all(|block| {
+            let codes = left.min(BLOCK_CODES);
+            left -= codes;
+            let start = block.place as usize;
+            block.bits <= MOST_BITS
+                && start >= directory / UNIT
+                && start + block.units(codes) < bytes / UNIT
+                && block.least.checked_add(block.mask()).is_some()
+        });
+        is_valid.then_some(packed)
+    }
+
     /// The bytes in host memory: directory, distances, zeros.
     #[must_use]
     pub fn stored(&self) -> &HostView {

@@ -73,6 +73,15 @@ pub struct LoadHints {
     pub dictionary: Vec<usize>,
 }
 
+/// A column of files that a cache on disk holds in its encoded form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnOnDisk {
+    /// Encoded bytes, with the dictionary.
+    pub bytes: u64,
+    /// Whether it has strings without a dictionary.
+    pub is_text: bool,
+}
+
 /// Progress of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
@@ -105,6 +114,12 @@ pub trait ColumnSource: Send + Sync + Debug {
     /// The columns with these indices, if all are in memory in an encoding that satisfies the hints. Reads
     /// nothing.
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>>;
+
+    /// The column with this index in the cache on disk, in an encoding that satisfies the hints. Reads no
+    /// values.
+    fn on_disk(&self, _column: usize, _hints: &LoadHints) -> Option<ColumnOnDisk> {
+        None
+    }
 
     /// Returns the columns with these indices, after reading and encoding them if necessary. Dropping the
     /// future cancels the work.

@@ -14,6 +14,7 @@ use galatea_device::{HostMemory, MachineMemory};
 use parking_lot::Mutex;
 
 use crate::column::Column;
+use crate::disk_cache::DiskCache;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
 use crate::ledger::{Ledger, Reservation};
 use crate::packed::Packing;
@@ -54,6 +55,7 @@ pub struct Store {
     chunk_rows: AtomicUsize,
     packing: Mutex<Packing>,
     page_decoder: Mutex<Option<Arc<PageDecoder>>>,
+    disk_cache: Mutex<Option<Arc<DiskCache>>>,
     cache: Mutex<Cache>,
     /// Held during admission, so that two loads do not both count on the same free bytes.
     admission: Mutex<()>,
@@ -84,6 +86,7 @@ impl Store {
             chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
             packing: Mutex::new(options.packing),
             page_decoder: Mutex::default(),
+            disk_cache: Mutex::default(),
             cache: Mutex::default(),
             admission: Mutex::default(),
         })
@@ -117,6 +120,16 @@ impl Store {
     /// Changes which device decodes pages of Parquet files, for later loads.
     pub fn set_page_decoder(&self, decoder: Option<Arc<PageDecoder>>) {
         *self.page_decoder.lock() = decoder;
+    }
+
+    /// The cache of columns of files on disk; none if they are not cached there.
+    pub fn disk_cache(&self) -> Option<Arc<DiskCache>> {
+        self.disk_cache.lock().clone()
+    }
+
+    /// Changes the cache of columns of files on disk, for later loads.
+    pub fn set_disk_cache(&self, cache: Option<Arc<DiskCache>>) {
+        *self.disk_cache.lock() = cache;
     }
 
     /// Host memory for encoded columns, in bytes.
@@ -196,6 +209,8 @@ impl Store {
     /// add up to more than the limit, even if other threads change the reservation meanwhile.
     pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64) -> Result<()> {
         let _admission = self.admission.lock();
+        let disk_cache = self.disk_cache();
+        let mut without_copies = None;
         loop {
             // Threads that shrink the reservation do not hold the lock, so its size is read once.
             let (used, reserved) = (self.ledger.used(), reservation.bytes());
@@ -205,6 +220,13 @@ impl Store {
                 return Ok(());
             }
             if !self.evict_one() {
+                // The disk cache refers to a slab while it copies a piece of it.
+                if let (None, Some(cache)) = (&without_copies, &disk_cache) {
+                    without_copies = cache.without_copies();
+                    if without_copies.is_some() {
+                        continue;
+                    }
+                }
                 return Err(StoreError::StoreLimit {
                     table: table.to_owned(),
                     needed: reserved + bytes,

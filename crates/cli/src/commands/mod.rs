@@ -36,6 +36,9 @@ use crate::shell::{Ended, Script, Shell};
 /// The time that the process waits for its background work to stop.
 const STOPPING: Duration = Duration::from_millis(200);
 
+/// The most time that the process waits for columns to be written to the column cache on disk.
+const WRITING: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
     let Arguments {
@@ -121,6 +124,7 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
     if galatea::cancel_background(&shell.ctx) {
         tokio::time::sleep(STOPPING).await;
     }
+    galatea::finish_column_writes(&shell.ctx, WRITING).await;
     ended
 }
 

@@ -1,7 +1,7 @@
 //! Settings of an engine. Its sessions share them, so a single session cannot set them.
 
 use super::{
-    AdmissionPolicy, Count, MemoryAblations, MemoryLimit, PREFIX, PackCodes, ParquetDecoding,
+    AdmissionPolicy, Count, DiskLimit, MemoryAblations, MemoryLimit, PREFIX, PackCodes, ParquetDecoding,
     ReplacementPolicy, unknown_hint,
 };
 use datafusion::common::config_err;
@@ -23,6 +23,11 @@ settings! {
         /// machine's memory as a percentage, or auto (half of it). The least recently used columns of files
         /// are evicted first.
         "memory.store_limit" => pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
+        /// Disk space for encoded columns of files, which later processes read instead of the files: off, a
+        /// size, or auto (16 GiB, or a tenth of the free space if that is less). Columns are written to the
+        /// folder `columns` of the cache directory, in the background after a load, and are not used if a
+        /// file has changed. The least recently used ones are removed first. The command line sets auto.
+        "cache.disk" => pub disk_cache: DiskLimit = DiskLimit::Off,
         /// Which columns are evicted from device memory, chunk by chunk, when it is short: frequency (those
         /// with the fewest recent uses; a scan does not evict columns that are used more), lru, mru, lfu,
         /// random, or cost (MultiQx's cost-driven replacement).

@@ -67,6 +67,44 @@ impl SettingValue for MemoryLimit {
     }
 }
 
+/// A limit on files: none, the documented default, or a number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DiskLimit {
+    /// No files.
+    Off,
+    /// The documented default of the setting.
+    Auto,
+    /// A number of bytes.
+    Bytes(u64),
+}
+
+impl Display for DiskLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Off => f.write_str("off"),
+            Self::Auto => MemoryLimit::Auto.fmt(f),
+            Self::Bytes(bytes) => MemoryLimit::Bytes(bytes).fmt(f),
+        }
+    }
+}
+
+impl SettingValue for DiskLimit {
+    fn accepts() -> String {
+        "off, auto, or a size such as '8 GiB' or '512 MiB' (binary units)".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "0" || text.eq_ignore_ascii_case("off") {
+            return Some(Self::Off);
+        }
+        match MemoryLimit::parse(text)? {
+            MemoryLimit::Auto => Some(Self::Auto),
+            MemoryLimit::Bytes(bytes) => Some(Self::Bytes(bytes)),
+            MemoryLimit::Percent(_) => None,
+        }
+    }
+}
+
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Switch(pub bool);

@@ -263,6 +263,7 @@ impl Facts {
             Fact::one("over the link", size(report.link_bytes)),
         ];
         facts.extend(report.loaded.as_deref().and_then(from_files));
+        facts.extend(report.loaded.as_deref().and_then(from_disk));
         Self(facts)
     }
 }
@@ -291,6 +292,15 @@ fn from_files(load: &LoadReport) -> Option<Fact> {
     let (read, time) = (size(load.bytes_read), milliseconds(load.time));
     let read = format!("{read} in {time} at {}", gigabytes(rate));
     (load.bytes_read > 0).then(|| Fact::one("from files", read))
+}
+
+/// The columns that a load has read from the column cache on disk, with time and rate.
+fn from_disk(load: &LoadReport) -> Option<Fact> {
+    let rate = load.disk_bytes as f64 / load.disk_time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (read, time) = (size(load.disk_bytes), milliseconds(load.disk_time));
+    let columns = load.disk_columns;
+    let read = format!("{columns} columns, {read} in {time} at {}", gigabytes(rate));
+    (columns > 0).then(|| Fact::one("from the column cache", read))
 }
 
 /// A number of bytes per second.

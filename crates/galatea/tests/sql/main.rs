@@ -10,6 +10,7 @@ mod builds;
 mod cancellation;
 mod checks;
 mod classes;
+mod column_cache;
 mod compare;
 mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]

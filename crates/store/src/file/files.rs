@@ -45,6 +45,16 @@ impl TableFiles {
         })
     }
 
+    /// The values of the partition columns of all files; empty if the table has none.
+    pub(super) fn partitions(&self) -> String {
+        let files = self.listed.iter().map(|file| &file.partition_values);
+        let files: Vec<_> = files.filter(|values| !values.is_empty()).collect();
+        match files.is_empty() {
+            true => String::new(),
+            false => format!("{files:?}"),
+        }
+    }
+
     /// The files. Local ones have their current metadata.
     pub(super) async fn now(&self) -> Result<Vec<SourceFile>> {
         let mut files = Vec::with_capacity(self.listed.len());

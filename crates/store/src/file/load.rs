@@ -34,13 +34,21 @@ impl Load<'_> {
         let TableFiles {
             store, name, schema, ..
         } = self.files;
-        if let Some(needed) = self.version.known_too_large(self.columns, store.memory_limit()) {
-            return Err(self.too_large(needed, 0));
-        }
+        self.check_known()?;
         let schema = schema.project(self.columns)?;
         let meter = Meter::new(self.progress.cloned(), rows, self.columns.len()).with_counts(self.counts);
         let dictionary = |index: usize| self.hints.dictionary.contains(&self.columns[index]);
         ChunkEncoder::with_chunk_rows(store, name, &schema, dictionary, meter, self.version.chunk_target)
+    }
+
+    /// # Errors
+    /// [`StoreError::StoreLimit`] if an earlier load of some of these columns needed more than the limit.
+    pub(super) fn check_known(&self) -> Result<()> {
+        let limit = self.files.store.memory_limit();
+        match self.version.known_too_large(self.columns, limit) {
+            Some(needed) => Err(self.too_large(needed, 0)),
+            None => Ok(()),
+        }
     }
 
     /// The error that the columns need more than the store's limit; other columns use `used` bytes of it. It

@@ -9,6 +9,7 @@
 //!  load([quantity, flag])
 //!    ├─ version of the files now (size, times, inode or etag)      changed: the old version's columns are dropped
 //!    ├─ cached columns of this version                             most loads end here
+//!    ├─ columns in the cache on disk                               read in parallel ([`crate::disk_cache`])
 //!    └─ the others, one loader per column, later ones wait
 //!         Parquet: footers → chunks of whole row groups → (chunk, column) pieces on all cores
 //!         CSV, JSON, Arrow, Avro: DataFusion's reader, partition by partition in order
@@ -22,6 +23,7 @@
 mod column_bytes;
 mod column_reader;
 mod column_shape;
+mod disk;
 mod files;
 mod format;
 mod guarded;

@@ -150,10 +150,7 @@ impl NativeScan {
         };
         let chunk_rows: Vec<u32> = chunks.iter().map(|chunk: &EncodedChunk| chunk.rows).collect();
         if version.chunk_rows.get_or_init(|| chunk_rows.clone()) != &chunk_rows {
-            return Err(StoreError::Io {
-                file: files.name.clone(),
-                source: "it has other rows than when it was read before".into(),
-            });
+            return Err(version.other_rows(&files.name));
         }
         on_pool(move || encoder.finish(chunks)).await
     }

@@ -57,6 +57,9 @@ impl ParquetFormat {
         };
         let row_groups = version.row_groups.get_or_try_init(read).await?;
         let chunk_rows = version.chunk_rows.get_or_init(|| row_groups.chunk_rows()).clone();
+        if chunk_rows != row_groups.chunk_rows() {
+            return Err(version.other_rows(&files.name));
+        }
         let rows = chunk_rows.iter().map(|rows| u64::from(*rows)).sum();
         let encoder = load.encoder(Some(rows))?;
         let _cancel = encoder.cancellation.on_drop();

@@ -10,6 +10,7 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use parking_lot::RwLock;
 
+use super::disk::{DiskColumn, DiskKeys};
 use super::files::TableFiles;
 use super::format::Format;
 use super::load::Load;
@@ -19,7 +20,9 @@ use crate::layout::ConflictLayout;
 use crate::load_report::LoadCounts;
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
-use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
+use crate::source::{
+    ColumnOnDisk, ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns,
+};
 use crate::store::Store;
 use crate::version::{FileKey, Version};
 
@@ -30,6 +33,13 @@ pub struct FileTable {
     format: Format,
     key: FileKey,
     version: RwLock<Arc<Version>>,
+}
+
+/// The outcome of a load.
+struct Loaded {
+    view: TableView,
+    /// Columns that were encoded by this load, by their indices.
+    encoded: Vec<(usize, Arc<Column>)>,
 }
 
 impl Store {
@@ -104,7 +114,7 @@ impl FileTable {
         columns: &[usize],
         hints: &LoadHints,
         progress: Option<&ProgressCallback>,
-    ) -> Result<TableView> {
+    ) -> Result<Loaded> {
         let wanted: BTreeSet<usize> = columns.iter().copied().collect();
         // Loaders are locked in the order of columns, so that two loads never wait for each other.
         let mut loaders = Vec::new();
@@ -112,6 +122,7 @@ impl FileTable {
             loaders.push(version.loader(*column).lock_owned().await);
         }
         let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
+        let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut missing = Vec::new();
         for column in &wanted {
             match self.files.store.cached(version.id, *column) {
@@ -120,31 +131,57 @@ impl FileTable {
                     if matches!(kept.encoding, Encoding::Text { .. })
                         && hints.dictionary.contains(column) =>
                 {
-                    loaded.push((*column, self.as_dictionary(version, *column, kept).await?));
+                    let kept = self.as_dictionary(version, *column, kept).await?;
+                    encoded.push((*column, Arc::clone(&kept)));
+                    loaded.push((*column, kept));
                 }
                 Some(kept) => loaded.push((*column, kept)),
             }
         }
-        let known = version.chunk_rows.get().is_some();
         let (started, counts) = (Instant::now(), Arc::<LoadCounts>::default());
-        let mut report = None;
-        if !missing.is_empty() || !known {
-            let load = Load {
-                files: &self.files,
-                version,
-                columns: &missing,
-                hints,
-                progress,
-                counts: &counts,
-            };
-            let encoded = self.format.load(load).await?;
-            report = (!missing.is_empty()).then(|| Arc::new(counts.report(started.elapsed())));
-            for (index, column) in missing.into_iter().zip(encoded) {
-                let column = self.with_requested_layout(index, column).await?;
-                self.files.store.keep(version.id, index, &column);
-                loaded.push((index, column));
-            }
+        let load = |columns| Load {
+            files: &self.files,
+            version,
+            columns,
+            hints,
+            progress,
+            counts: &counts,
+        };
+        let on_disk = match (missing.is_empty(), self.disk_keys(version)) {
+            (false, Some(keys)) => Arc::new(keys).read(load(&missing)).await?,
+            _ => Vec::new(),
+        };
+        let is_read = |column: &usize| on_disk.iter().any(|read| read.index == *column);
+        let of_files: Vec<usize> = missing
+            .iter()
+            .copied()
+            .filter(|column| !is_read(column))
+            .collect();
+        if let (true, Some(read)) = (of_files.is_empty(), on_disk.first()) {
+            version.chunk_rows.get_or_init(|| read.stored.chunk_rows());
         }
+        let mut read = Vec::new();
+        if !of_files.is_empty() || version.chunk_rows.get().is_none() {
+            let columns = self.format.load(load(&of_files)).await?;
+            read.extend(of_files.iter().copied().zip(columns));
+        }
+        let (on_disk, rejected) = self.with_chunks_of(version, on_disk);
+        if !rejected.is_empty() {
+            let columns = self.format.load(load(&rejected)).await?;
+            read.extend(rejected.iter().copied().zip(columns));
+        }
+        for (index, column) in read {
+            let column = self.with_requested_layout(index, column).await?;
+            self.files.store.keep(version.id, index, &column);
+            encoded.push((index, Arc::clone(&column)));
+            loaded.push((index, column));
+        }
+        for DiskColumn { index, column, .. } in on_disk {
+            let column = self.with_requested_layout(index, column).await?;
+            self.files.store.keep(version.id, index, &column);
+            loaded.push((index, column));
+        }
+        let report = (!missing.is_empty()).then(|| Arc::new(counts.report(started.elapsed())));
         drop(loaders);
         let find = |index: &usize| {
             let found = loaded.iter().find(|(column, _)| column == index);
@@ -153,10 +190,43 @@ impl FileTable {
                 .ok_or_else(|| StoreError::Internal(format!("column {index} was not loaded")))
         };
         let found = columns.iter().map(find).collect::<Result<Vec<_>>>()?;
-        Ok(TableView {
+        let view = TableView {
             loaded: report,
             ..self.view(version, columns, found)?
-        })
+        };
+        Ok(Loaded { view, encoded })
+    }
+
+    /// The keys of the columns in the cache on disk, if there is one and the files are known to be unchanged.
+    fn disk_keys(&self, version: &Version) -> Option<DiskKeys> {
+        DiskKeys::of(&self.files, &self.key, version)
+    }
+
+    /// Those columns from the cache on disk that have the chunks of the version, and the indices of the
+    /// others, which are removed from the cache.
+    fn with_chunks_of(&self, version: &Version, columns: Vec<DiskColumn>) -> (Vec<DiskColumn>, Vec<usize>) {
+        let rows = version.chunk_rows.get();
+        let has_chunks = |read: &DiskColumn| Some(&read.stored.chunk_rows()) == rows;
+        let (same, other): (Vec<_>, Vec<_>) = columns.into_iter().partition(has_chunks);
+        if let Some(cache) = self.files.store.disk_cache() {
+            other.iter().for_each(|read| cache.reject(&read.stored));
+        }
+        (same, other.iter().map(|read| read.index).collect())
+    }
+
+    /// The view of a load of the current version. Columns that it encoded are written to the cache on disk,
+    /// in the background.
+    fn finished(&self, version: &Version, loaded: Loaded) -> TableView {
+        let keys = (!loaded.encoded.is_empty())
+            .then(|| self.disk_keys(version))
+            .flatten();
+        if let Some(keys) = keys {
+            for (index, column) in &loaded.encoded {
+                version.forget_on_disk(*index);
+                keys.cache.write_later(keys.column(*index), column);
+            }
+        }
+        loaded.view
     }
 
     /// A column that was just read, in its requested layout if possible.
@@ -259,6 +329,20 @@ impl ColumnSource for FileTable {
             .collect()
     }
 
+    fn on_disk(&self, column: usize, hints: &LoadHints) -> Option<ColumnOnDisk> {
+        let version = Arc::clone(&self.version.read());
+        let find = || {
+            let keys = self.disk_keys(&version)?;
+            let stored = keys.cache.find(&keys.column(column))?;
+            Some(ColumnOnDisk {
+                bytes: stored.bytes(),
+                is_text: stored.is_text(),
+            })
+        };
+        let found = version.on_disk(column, find)?;
+        (!found.is_text || !hints.dictionary.contains(&column)).then_some(found)
+    }
+
     async fn load(
         &self,
         columns: &[usize],
@@ -277,11 +361,11 @@ impl ColumnSource for FileTable {
         // meaningless.
         let after = self.refresh()?;
         if after.id == version.id {
-            return result;
+            return result.map(|loaded| self.finished(&after, loaded));
         }
         let result = self.load_version(&after, columns, hints, progress.as_ref()).await;
         if self.refresh()?.id == after.id {
-            return result;
+            return result.map(|loaded| self.finished(&after, loaded));
         }
         Err(StoreError::Io {
             file: self.files.name.clone(),

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -21,9 +22,10 @@ pub(crate) use self::row_groups::{OpenFile, RowGroups, Run};
 pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;
 use self::stamp::Stamp;
-use crate::error::Result;
+use crate::digest::{Digest, Record};
+use crate::error::{Result, StoreError};
 use crate::layout::ConflictLayout;
-use crate::source::TableId;
+use crate::source::{ColumnOnDisk, TableId};
 
 /// Identifies a table in files, independently of their contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,31 @@ impl FileKey {
     }
 }
 
+impl FileKey {
+    /// The key as a record that outlives the process.
+    pub(crate) fn record(&self) -> Record {
+        let mut record = Record::default();
+        record.field(&self.url);
+        record.number(self.files.len() as u64);
+        self.files.iter().for_each(|file| record.field(file));
+        record.number(self.schema.fields().len() as u64);
+        let metadata = |metadata: &HashMap<String, String>| {
+            let mut sorted: Vec<_> = metadata.iter().collect();
+            sorted.sort_unstable();
+            format!("{sorted:?}")
+        };
+        record.field(metadata(self.schema.metadata()));
+        for field in self.schema.fields() {
+            record.field(field.name());
+            record.field(format!("{:?}", field.data_type()));
+            record.number(field.is_nullable().into());
+            record.field(metadata(field.metadata()));
+        }
+        record.field(&self.format);
+        record
+    }
+}
+
 impl Hash for FileKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.hash.hash(state);
@@ -70,6 +97,10 @@ pub(crate) struct Version {
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
     /// Locks by column, held while the column is loaded.
     loaders: Mutex<HashMap<usize, Arc<tokio::sync::Mutex<()>>>>,
+    /// Columns that were found in the cache on disk.
+    on_disk: Mutex<HashMap<usize, ColumnOnDisk>>,
+    /// Set if the files turn out to have other rows than [`Self::chunk_rows`], which a cached column had.
+    is_distrusted: AtomicBool,
     /// Sets of columns that did not fit, and the bytes that they would have needed.
     refused: Mutex<Vec<(Vec<usize>, u64)>>,
 }
@@ -83,6 +114,8 @@ impl Version {
             chunk_rows: OnceLock::new(),
             row_groups: tokio::sync::OnceCell::new(),
             loaders: Mutex::default(),
+            on_disk: Mutex::default(),
+            is_distrusted: AtomicBool::new(false),
             refused: Mutex::default(),
         }
     }
@@ -90,13 +123,54 @@ impl Version {
     /// Whether the files are unchanged. If so, these stamps replace the recorded ones.
     fn still(&self, now: &[Stamp], chunk_target: usize) -> bool {
         let mut stamps = self.stamps.lock();
-        let same = self.chunk_target == chunk_target
+        let same = !self.is_distrusted.load(Ordering::Relaxed)
+            && self.chunk_target == chunk_target
             && stamps.len() == now.len()
             && now.iter().zip(stamps.iter()).all(|(now, known)| now.is_of(known));
         if same {
             *stamps = now.to_vec();
         }
         same
+    }
+
+    /// A digest of the stamps that outlives the process. `None` if they do not prove that the files are
+    /// unchanged.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        let mut record = Record::default();
+        let stamps = self.stamps.lock();
+        stamps
+            .iter()
+            .all(|stamp| stamp.record(&mut record))
+            .then(|| record.finish())
+    }
+
+    /// The column as found in the cache on disk earlier, or as `find` finds it now.
+    pub(crate) fn on_disk(
+        &self,
+        column: usize,
+        find: impl FnOnce() -> Option<ColumnOnDisk>,
+    ) -> Option<ColumnOnDisk> {
+        let known = self.on_disk.lock().get(&column).copied();
+        known.or_else(|| {
+            let found = find()?;
+            self.on_disk.lock().insert(column, found);
+            Some(found)
+        })
+    }
+
+    /// Records that a column must be looked up in the cache on disk again.
+    pub(crate) fn forget_on_disk(&self, column: usize) {
+        self.on_disk.lock().remove(&column);
+    }
+
+    /// The error that the files have other rows than recorded. The version is not current any more, so that
+    /// the load is repeated.
+    pub(crate) fn other_rows(&self, file: &str) -> StoreError {
+        self.is_distrusted.store(true, Ordering::Relaxed);
+        StoreError::Io {
+            file: file.to_owned(),
+            source: "it has other rows than when it was read before".into(),
+        }
     }
 
     pub(crate) fn loader(&self, column: usize) -> Arc<tokio::sync::Mutex<()>> {

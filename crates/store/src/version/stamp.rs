@@ -13,11 +13,15 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::source_file::SourceFile;
+use crate::digest::Record;
 use crate::error::{Result, StoreError};
 
 /// Time since the last change of a local file from which its times are trusted to show the next change:
 /// several ticks of any file system's clock.
 const SETTLES_AFTER: i128 = 2_000_000_000;
+
+/// The tag of an object with neither etag nor version, and of a file without an inode.
+const NO_TAG: &str = "";
 
 /// Size, times and identity of a file, and a hash of its contents if those do not suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +47,10 @@ impl Stamp {
                 size: file.meta.size,
                 modified,
                 changed: modified,
-                tag: format!("{:?} {:?}", file.meta.e_tag, file.meta.version),
+                tag: match (&file.meta.e_tag, &file.meta.version) {
+                    (None, None) => NO_TAG.to_owned(),
+                    (e_tag, version) => format!("{e_tag:?} {version:?}"),
+                },
                 content: None,
             });
         };
@@ -80,6 +87,16 @@ impl Stamp {
     /// Whether the file was changed so recently that its times may not show the next change.
     fn is_recent(&self) -> bool {
         nanoseconds(SystemTime::now()) - self.changed < SETTLES_AFTER
+    }
+
+    /// Adds the stamp to a record that outlives the process. Returns false if it does not prove that the file
+    /// is unchanged: a file that was changed recently, or an object without an etag.
+    pub(super) fn record(&self, record: &mut Record) -> bool {
+        record.number(self.size);
+        record.field(self.modified.to_le_bytes());
+        record.field(self.changed.to_le_bytes());
+        record.field(&self.tag);
+        self.content.is_none() && !self.is_recent() && self.tag != NO_TAG
     }
 
     /// Whether everything but the contents is equal.
@@ -130,7 +147,7 @@ fn inode(metadata: &Metadata) -> String {
 
 #[cfg(not(unix))]
 fn inode(_metadata: &Metadata) -> String {
-    String::new()
+    NO_TAG.to_owned()
 }
 
 #[cfg(unix)]

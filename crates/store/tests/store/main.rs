@@ -4,6 +4,8 @@
 mod cache;
 mod data;
 mod device_pages;
+mod disk;
+mod disk_files;
 mod encoding;
 mod files;
 mod layout;

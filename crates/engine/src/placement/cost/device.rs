@@ -87,6 +87,9 @@ policy! {
         build_side_row: f64 = 60.0,
         /// A value of such a row.
         build_side_value: [f64; 2] = [30.0, 150.0],
+        /// Bytes per second that are read from the column cache on disk, on all cores: an estimate for a
+        /// disk, not measured. Columns in the page cache take less.
+        disk_rate: f64 = 3e9,
         /// Encoding a value that was read from a file, on one core.
         encoded_value: [f64; 2] = [4.0, 20.0],
         /// Encoding a byte of a string in a file, counted as by [`HostCosts::file_byte`]: as a string, and if
@@ -456,11 +459,16 @@ impl Estimator {
             // Encoded values take about half of their width.
             let width = field.data_type().primitive_width();
             let width = width.map_or(4.0, |width| width.min(8) as f64 / 2.0);
-            let bytes = residence.encoded.map_or(rows * width, |bytes| bytes as f64);
+            let known_bytes = residence.encoded.or(residence.on_disk);
+            let bytes = known_bytes.map_or(rows * width, |bytes| bytes as f64);
             let away = residence.encoded.map_or(bytes, |_| residence.away as f64);
             let value = by_type(HostCosts::DEFAULT.file_value, field.data_type())
                 + by_type(POLICY.encoded_value, field.data_type());
             let load = match residence.encoded {
+                None if residence.on_disk.is_some() => {
+                    bringing.missing += bytes;
+                    bytes / POLICY.disk_rate
+                }
                 None if is_file => {
                     let byte =
                         HostCosts::DEFAULT.file_byte + POLICY.encoded_byte[usize::from(residence.dictionary)];

@@ -34,6 +34,8 @@ pub(super) struct ColumnResidence {
     pub(super) encoded: Option<u64>,
     /// Bytes to transfer for the pages that are not in device memory; packed codes are smaller.
     pub(super) away: u64,
+    /// Its encoded bytes in the column cache on disk, if it is cached there and not in memory.
+    pub(super) on_disk: Option<u64>,
     /// Values of its dictionary, if it is encoded and has one.
     pub(super) values: usize,
     /// Whether it must have a dictionary, although it is a string.
@@ -125,7 +127,11 @@ fn residence(
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));
     let Some(kept) = kept.and_then(|kept| kept.into_iter().next()) else {
-        return unknown;
+        let on_disk = source.and_then(|source| source.on_disk(column, &hints));
+        return ColumnResidence {
+            on_disk: on_disk.map(|found| found.bytes),
+            ..unknown
+        };
     };
     let here = device.map_or(0, |device| device.memory().bytes_of(&*kept));
     ColumnResidence {

@@ -125,7 +125,7 @@ fn other_value(name: &str) -> Option<&'static str> {
     Some(match name {
         "device" => "cpu",
         "fallback" => "error",
-        "memory.gpu_limit" | "memory.store_limit" | "memory.result_buffer" => "1 GiB",
+        "cache.disk" | "memory.gpu_limit" | "memory.store_limit" | "memory.result_buffer" => "1 GiB",
         "cache.files" | "cache.device" | "warmup" | "stream.enabled" | "join.semijoin_reduction" => "false",
         "memory.replacement" => "lru",
         "tuning.persistent_scan" | "tuning.transfer_compression" => "on",
