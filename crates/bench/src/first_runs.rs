@@ -92,8 +92,8 @@ impl FirstRuns {
 }
 
 impl Plan {
-    /// Runs the queries on Galatea and optionally on DataFusion's CPU, each in one fresh session. `done` is called after
-    /// each query on each of them.
+    /// Runs the queries on Galatea and optionally on DataFusion's CPU, each in one fresh session. `done` is
+    /// called after each query on each of them.
     ///
     /// # Errors
     /// A query fails.

@@ -11,7 +11,6 @@ use crate::batch::{Batch, Stored};
 use crate::error::{Problem, Result};
 use crate::input::Input;
 use crate::lane::Lane;
-use crate::rows::DecodedColumn;
 use crate::shape::{ColumnShape, ValueKind};
 use crate::strings::StringCopier;
 use crate::tasks::{Kernel, Tasks};
@@ -61,17 +60,6 @@ impl Decoder {
             pack: ParquetPack::new(device)?,
             copier: StringCopier::new(device)?,
         })
-    }
-
-    /// Decodes the column chunks of one column, in the order of their rows. The lane may still be working
-    /// when the function returns. Does not wait for the thread pool of the caller.
-    ///
-    /// # Errors
-    /// Those of [`Self::decode_pages`] and [`Self::rows`].
-    pub fn decode(&self, lane: &mut Lane, input: Input<'_>) -> Result<DecodedColumn> {
-        let chunks = input.chunks.len();
-        let pages = self.decode_pages(lane, input)?;
-        self.rows(lane, &pages, 0..chunks)
     }
 
     /// Decodes the pages of column chunks of one column. A page is decompressed by a warp, so that thousands

@@ -10,6 +10,7 @@ use galatea_kernels::{
 use crate::batch::Part;
 use crate::decode::{DecodedPages, Decoder};
 use crate::error::{Problem, Result};
+use crate::input::Input;
 use crate::lane::Lane;
 use crate::shape::ValueKind;
 use crate::strings::DecodedStrings;
@@ -64,6 +65,17 @@ pub struct DecodedColumn {
 }
 
 impl Decoder {
+    /// Decodes the column chunks of one column, in the order of their rows. The lane may still be working
+    /// when the function returns. Does not wait for the thread pool of the caller.
+    ///
+    /// # Errors
+    /// Those of [`Self::decode_pages`] and [`Self::rows`].
+    pub fn decode(&self, lane: &mut Lane, input: Input<'_>) -> Result<DecodedColumn> {
+        let chunks = input.chunks.len();
+        let pages = self.decode_pages(lane, input)?;
+        self.rows(lane, &pages, 0..chunks)
+    }
+
     /// The rows of some column chunks among decoded pages. The lane may still be working when the function
     /// returns.
     ///

@@ -406,8 +406,8 @@ impl PreparedPipelines {
         }
     }
 
-    /// Mean time until one of the last pipelines had its kernel, compiled or loaded from disk. A pipeline that
-    /// is missing from the last [`KERNEL_TIMES`] counts with `expected`.
+    /// Mean time until one of the last pipelines had its kernel, compiled or loaded from disk. A pipeline
+    /// that is missing from the last [`KERNEL_TIMES`] counts with `expected`.
     pub fn kernel_time(&self, expected: Duration) -> Duration {
         let times = self.kernel_times.lock();
         let missing = (KERNEL_TIMES - times.len()) as u32;

@@ -1,5 +1,6 @@
 // Grid scope. Decodes values at computable byte positions: PLAIN values of a fixed size, booleans,
-// BYTE_STREAM_SPLIT, and numbers that parquet_strings has located. A block decodes PARQUET_TASK_VALUES values.
+// BYTE_STREAM_SPLIT, and numbers that parquet_strings has located. A block decodes PARQUET_TASK_VALUES
+// values.
 #include "galatea/args/parquet_decode.h"
 #include "galatea/parquet/form.cuh"
 

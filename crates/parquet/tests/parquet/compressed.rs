@@ -52,7 +52,7 @@ impl Page {
         let short = |length: usize| length.min(15) as u8;
         let copied = copy.map_or(0, |(_, length)| length - 4);
         self.stored.push(short(literals.len()) << 4 | short(copied));
-        let mut extend = |stored: &mut Vec<u8>, length: usize| {
+        let extend = |stored: &mut Vec<u8>, length: usize| {
             if let Some(mut rest) = length.checked_sub(15) {
                 while rest >= 255 {
                     stored.push(255);

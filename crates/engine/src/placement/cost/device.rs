@@ -32,8 +32,8 @@ policy! {
         link_rate: f64 = 52e9,
         /// Fixed seconds of every pipeline: launches, waiting for them, a small result.
         pipeline: f64 = 0.5e-3,
-        /// Seconds of compiling a pipeline that no query has run before, until some pipelines were compiled or
-        /// loaded from disk (first runs of ClickBench on 16 cores: 0.1 to 0.6).
+        /// Seconds of compiling a pipeline that no query has run before, until some pipelines were compiled
+        /// or loaded from disk (first runs of ClickBench on 16 cores: 0.1 to 0.6).
         compiling: f64 = 0.35,
         /// Of that, seconds that each further pipeline of the same query adds at least: they are compiled in
         /// parallel if enough cores are free.
@@ -349,8 +349,8 @@ impl Estimator {
         all
     }
 
-    /// Seconds until a pipeline that no query has run before has its kernel: those of the last pipelines, which
-    /// were compiled or loaded from disk.
+    /// Seconds until a pipeline that no query has run before has its kernel: those of the last pipelines,
+    /// which were compiled or loaded from disk.
     fn compiling(session: &Session, config: &GalateaConfig) -> f64 {
         let expected = Duration::from_secs_f64(POLICY.compiling);
         let device = session.engine().opened(config);
