@@ -203,7 +203,8 @@ pub struct Preparation {
 #[derive(Debug, Default)]
 pub struct PreparedPipelines {
     kept: Arc<Kept>,
-    kernel_times: Mutex<VecDeque<Duration>>,
+    /// Time until each of the last pipelines had its kernel, and whether it was compiled.
+    kernel_times: Mutex<VecDeque<(Duration, bool)>>,
 }
 
 /// The cache. A pipeline contains dictionaries of its columns, so it is dropped with them.
@@ -402,16 +403,21 @@ impl PreparedPipelines {
             if times.len() == KERNEL_TIMES {
                 times.pop_front();
             }
-            times.push_back(compiled.time);
+            times.push_back((compiled.time, compiled.origin == Origin::Compiler));
         }
     }
 
-    /// Mean time until one of the last pipelines had its kernel, compiled or loaded from disk. A pipeline
-    /// that is missing from the last [`KERNEL_TIMES`] counts with `expected`.
+    /// Mean time until one of the last [`KERNEL_TIMES`] pipelines had its kernel, compiled or loaded from
+    /// disk. Compilations take at least `expected`, since more of them delay each other. A pipeline that is
+    /// missing counts with `expected`, too.
     pub fn kernel_time(&self, expected: Duration) -> Duration {
         let times = self.kernel_times.lock();
         let missing = (KERNEL_TIMES - times.len()) as u32;
-        (times.iter().sum::<Duration>() + expected * missing) / KERNEL_TIMES as u32
+        let known = times.iter().map(|(time, compiled)| match compiled {
+            true => expected.max(*time),
+            false => *time,
+        });
+        (known.sum::<Duration>() + expected * missing) / KERNEL_TIMES as u32
     }
 
     /// Prepares the pipeline before a run that will need it.
