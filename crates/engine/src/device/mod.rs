@@ -5,6 +5,7 @@
 //! calibration     its rates for the cost model: measured once, or scaled from another's
 //! columns         columns of the store as regions of its memory
 //! prepared        the cache of bound and compiled pipelines
+//! kernel_times    times of compiling or loading kernels, for the cost model
 //! chunk_table     inputs of a launch besides columns: chunks, lookup tables
 //! launches        the inputs of earlier launches over the same pages
 //! demand          the memory demand of a pipeline, predicted, then measured
@@ -18,6 +19,7 @@ pub(crate) mod columns;
 pub(crate) mod demand;
 mod device_runtime;
 mod error;
+mod kernel_times;
 pub(crate) mod launches;
 pub(crate) mod persistent;
 pub(crate) mod prepared;

@@ -1,19 +1,20 @@
 //! A cache of bound and compiled pipelines: a repeated query starts at its launch.
 
 use super::RunError;
+use super::kernel_times::KernelTimes;
 use galatea_base::reason::Reason;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bind::bind;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::column_access::integer_range;
 use galatea_codegen::options::KernelOptions;
-use galatea_device::{Compiled, Device, Origin, PendingModule, Tier, has_low_priority};
+use galatea_device::{Compiled, Device, PendingModule, Tier};
 use galatea_expression::LookupSide;
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,9 +29,6 @@ const KEPT: usize = 4096;
 /// does not apply to pipelines without columns, which read rows of other pipelines: these belong to all
 /// queries, and are the same in each partition.
 const KEPT_OVER_COLUMNS: usize = 256;
-
-/// Number of pipelines whose time of compiling or loading predicts that of the next one.
-const KERNEL_TIMES: usize = 8;
 
 /// Maximum bytes of build sides that all cached pipelines hold together.
 const KEPT_BUILD_SIDES: usize = 256 << 20;
@@ -203,8 +201,8 @@ pub struct Preparation {
 #[derive(Debug, Default)]
 pub struct PreparedPipelines {
     kept: Arc<Kept>,
-    /// Time until each of the last pipelines had its kernel, and whether it was compiled.
-    kernel_times: Mutex<VecDeque<(Duration, bool)>>,
+    /// Times until its last pipelines had their kernels.
+    pub kernel_times: KernelTimes,
 }
 
 /// The cache. A pipeline contains dictionaries of its columns, so it is dropped with them.
@@ -356,7 +354,7 @@ impl PreparedPipelines {
             }
         };
         let compile = start.elapsed();
-        self.add_kernel_time(&compiled);
+        self.kernel_times.record(&compiled);
         let pipeline = Arc::new(Prepared {
             plan: plan.clone(),
             columns: view
@@ -388,36 +386,6 @@ impl PreparedPipelines {
             ahead: Duration::ZERO,
             compiled: Some(compiled),
         })
-    }
-
-    /// Records the time until a pipeline had its kernel. Compilations in the background are left out: on busy
-    /// cores they take much longer than those that a query waits for.
-    fn add_kernel_time(&self, compiled: &Compiled) {
-        let counts = match compiled.origin {
-            Origin::Memory => false,
-            Origin::Disk => true,
-            Origin::Compiler => !has_low_priority(),
-        };
-        if counts {
-            let mut times = self.kernel_times.lock();
-            if times.len() == KERNEL_TIMES {
-                times.pop_front();
-            }
-            times.push_back((compiled.time, compiled.origin == Origin::Compiler));
-        }
-    }
-
-    /// Mean time until one of the last [`KERNEL_TIMES`] pipelines had its kernel, compiled or loaded from
-    /// disk. Compilations take at least `expected`, since more of them delay each other. A pipeline that is
-    /// missing counts with `expected`, too.
-    pub fn kernel_time(&self, expected: Duration) -> Duration {
-        let times = self.kernel_times.lock();
-        let missing = (KERNEL_TIMES - times.len()) as u32;
-        let known = times.iter().map(|(time, compiled)| match compiled {
-            true => expected.max(*time),
-            false => *time,
-        });
-        (known.sum::<Duration>() + expected * missing) / KERNEL_TIMES as u32
     }
 
     /// Prepares the pipeline before a run that will need it.

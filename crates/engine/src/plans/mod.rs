@@ -92,7 +92,7 @@ struct Pending {
     identities: Vec<Arc<Identity>>,
 }
 
-/// What a lookup of a plan reads of a session.
+/// The part of a session that the lookup of a plan needs.
 struct Lookup {
     /// The number of the session fingerprint; `None` if no plan may be reused, because the statistics of a
     /// registry may change at any time.
@@ -283,7 +283,7 @@ impl PlanCache {
         (state.session_id().to_string(), fingerprint, text.to_string())
     }
 
-    /// What [`Self::find`] reads of a session with that fingerprint.
+    /// The input of [`Self::find`] for a session with that fingerprint.
     fn lookup(state: &SessionState, fingerprint: u64) -> Lookup {
         Lookup {
             fingerprint: state.statistics_registry().is_none().then_some(fingerprint),

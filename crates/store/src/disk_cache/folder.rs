@@ -12,7 +12,7 @@ use super::key::{ColumnKey, SUFFIX};
 /// Beginning of the names of files that are being written.
 const WRITING: &str = ".writing-";
 
-/// Age from which a file that is being written was left behind by a process that has ended.
+/// Minimum age of an unfinished file before it is removed: its process has ended.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 /// A folder with files of columns.

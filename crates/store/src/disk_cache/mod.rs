@@ -2,8 +2,8 @@
 //!
 //! Decoding a file takes many times as long as reading the column that results from it. After a load, a
 //! thread of low priority therefore writes the column to a file of its own, in the form that it has in
-//! memory. Before a load, the cache is asked for its columns; threads read them in parallel into the memory
-//! where they stay ([`read`]).
+//! memory. A load first searches the cache for its columns, which threads read in parallel into their final
+//! memory ([`read`]).
 //!
 //! A file is found by a digest of all inputs of the encoding except for the contents of the source files
 //! ([`ColumnKey`]), and is used only if it has the digest of their current stamps. A file that was changed
@@ -225,7 +225,7 @@ impl DiskCache {
         }
     }
 
-    /// Removes a file whose chunks are not those of its table.
+    /// Removes a file with other chunks than its table.
     pub(crate) fn reject(&self, stored: &StoredColumn) {
         self.refused(
             &stored.path,

@@ -197,7 +197,8 @@ impl FileTable {
         Ok(Loaded { view, encoded })
     }
 
-    /// The keys of the columns in the cache on disk, if there is one and the files are known to be unchanged.
+    /// The keys of the columns in the cache on disk; `None` without a cache, or if the files may have
+    /// changed.
     fn disk_keys(&self, version: &Version) -> Option<DiskKeys> {
         DiskKeys::of(&self.files, &self.key, version)
     }

@@ -110,7 +110,7 @@ async fn the_least_recently_used_files_are_removed() {
             .and_then(|file| file.set_modified(time))
             .expect("a time");
     }
-    // Reading the older file makes it the younger one.
+    // Reading a file updates its time: the older file becomes the younger one.
     let store = place.store();
     let view = load_all(&table(&store, &paths[0]).await).await;
     assert_eq!(report(&view).disk_columns, 1);

@@ -355,7 +355,7 @@ impl Estimator {
         let expected = Duration::from_secs_f64(POLICY.compiling);
         let device = session.engine().opened(config);
         device.map_or(POLICY.compiling, |device| {
-            device.prepared().kernel_time(expected).as_secs_f64()
+            device.prepared().kernel_times.mean(expected).as_secs_f64()
         })
     }
 
