@@ -9,7 +9,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{
+    ArrowNativeType, BinaryType, ByteArrayType, DataType, LargeBinaryType, LargeUtf8Type, Utf8Type,
+};
+use bytemuck::Pod;
 use galatea_device::{HostMemory, HostView};
 use parking_lot::Mutex;
 
@@ -59,51 +62,23 @@ impl SectionSource {
 
 /// The offsets and the bytes of a dictionary; `None` for arrays that are parts of others or have nulls.
 fn dictionary_parts(values: &dyn Array) -> Option<(&[u8], &[u8])> {
-    let (offsets, bytes, first, last) = match values.data_type() {
-        DataType::Utf8 => {
-            let offsets: &[i32] = values.as_string::<i32>().value_offsets();
-            let bytes = values.as_string::<i32>().value_data();
-            (
-                bytemuck::cast_slice(offsets),
-                bytes,
-                i64::from(*offsets.first()?),
-                i64::from(*offsets.last()?),
-            )
-        }
-        DataType::LargeUtf8 => {
-            let offsets: &[i64] = values.as_string::<i64>().value_offsets();
-            let bytes = values.as_string::<i64>().value_data();
-            (
-                bytemuck::cast_slice(offsets),
-                bytes,
-                *offsets.first()?,
-                *offsets.last()?,
-            )
-        }
-        DataType::Binary => {
-            let offsets: &[i32] = values.as_binary::<i32>().value_offsets();
-            let bytes = values.as_binary::<i32>().value_data();
-            (
-                bytemuck::cast_slice(offsets),
-                bytes,
-                i64::from(*offsets.first()?),
-                i64::from(*offsets.last()?),
-            )
-        }
-        DataType::LargeBinary => {
-            let offsets: &[i64] = values.as_binary::<i64>().value_offsets();
-            let bytes = values.as_binary::<i64>().value_data();
-            (
-                bytemuck::cast_slice(offsets),
-                bytes,
-                *offsets.first()?,
-                *offsets.last()?,
-            )
-        }
-        _ => return None,
+    fn parts<T: ByteArrayType>(values: &dyn Array) -> Option<(&[u8], &[u8])>
+    where
+        T::Offset: Pod,
+    {
+        let array = values.as_bytes_opt::<T>()?;
+        let (offsets, bytes) = (array.value_offsets(), array.value_data());
+        let is_whole = offsets.first()?.as_usize() == 0 && offsets.last()?.as_usize() == bytes.len();
+        is_whole.then_some((bytemuck::cast_slice(offsets), bytes))
+    }
+    let parts = match values.data_type() {
+        DataType::Utf8 => parts::<Utf8Type>(values),
+        DataType::LargeUtf8 => parts::<LargeUtf8Type>(values),
+        DataType::Binary => parts::<BinaryType>(values),
+        DataType::LargeBinary => parts::<LargeBinaryType>(values),
+        _ => None,
     };
-    let is_whole = first == 0 && last == bytes.len() as i64 && values.null_count() == 0;
-    is_whole.then_some((offsets, bytes))
+    parts.filter(|_| values.null_count() == 0)
 }
 
 impl Draft {

@@ -136,16 +136,6 @@ impl Prices {
         }
     }
 
-    /// Nanoseconds for a column chunk, on the host and on the device.
-    fn both(&self, size: &ColumnChunkSize, measured: &Measured) -> (f64, f64) {
-        let plain = size.plain as f64;
-        let [host, device] = self.byte(size, measured);
-        (
-            plain * host + POLICY.host_chunk,
-            plain * device + POLICY.device_chunk,
-        )
-    }
-
     /// Whether the device takes less time for large column chunks like this one.
     pub(super) fn prefers_device(&self, size: &ColumnChunkSize) -> bool {
         let [host, device] = self.byte(size, &self.measured[size.class()].lock());
@@ -156,7 +146,12 @@ impl Prices {
     pub(super) fn cheaper_side(&self, size: &ColumnChunkSize) -> Side {
         let mut measured = self.measured[size.class()].lock();
         measured.decisions += 1;
-        let (host, device) = self.both(size, &measured);
+        let plain = size.plain as f64;
+        let [host, device] = self.byte(size, &measured);
+        let (host, device) = (
+            plain * host + POLICY.host_chunk,
+            plain * device + POLICY.device_chunk,
+        );
         let is_bearable = host.max(device) <= POLICY.bearable * host.min(device);
         let is_explored = is_bearable && measured.decisions.is_multiple_of(POLICY.explored);
         match (device < host) != is_explored {

@@ -51,9 +51,7 @@ impl FileKey {
             format,
         }
     }
-}
 
-impl FileKey {
     /// The key as a record that outlives the process.
     pub(crate) fn record(&self) -> Record {
         let mut record = Record::default();

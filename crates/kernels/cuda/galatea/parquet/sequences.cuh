@@ -1,10 +1,12 @@
 // Decompression of Snappy and LZ4 pages. Warp scope: every lane of a whole warp calls these functions.
 //
-// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a
-// window of 32 compressed bytes. Each lane parses a sequence at its own byte, as if one began there. The
-// first sequence does, and its length is the offset of the next one, and so on; a scan of the lengths of
-// these sequences gives their output positions. The warp then writes 32 output bytes at a time. A lane whose
-// source is written in the same step follows the copies, lane by lane, to a byte that exists.
+// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a window
+// of 32 compressed bytes:
+// - Each lane parses a sequence at its own byte, as if one began there.
+// - The first sequence begins at byte 0. Its length is the offset of the second one, and so on.
+// - A scan of the lengths of these sequences computes their output positions.
+// - The warp writes 32 output bytes at a time. If the source of a byte is written in the same step, its lane
+//   follows the copies, lane by lane, to a byte that exists.
 #pragma once
 
 #include "galatea/parquet/page.cuh"
