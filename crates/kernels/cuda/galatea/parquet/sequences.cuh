@@ -1,7 +1,7 @@
 // Decompression of Snappy and LZ4 pages. Warp scope: every lane of a whole warp calls these functions.
 //
-// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a window
-// of 32 compressed bytes:
+// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a
+// window of 32 compressed bytes:
 // - Each lane parses a sequence at its own byte, as if one began there.
 // - The first sequence begins at byte 0. Its length is the offset of the second one, and so on.
 // - A scan of the lengths of these sequences computes their output positions.
