@@ -299,8 +299,7 @@ impl Executor<'_> {
         let groups = PartitionedState::of_groups(pipeline);
         if let Some(groups) = groups.filter(|_| again || !cuts.iter().any(is_large)) {
             match self.by_groups(pipeline, groups, bytes).await {
-                // The partitions of groups change last: rows of all partitions of the joins fill their table.
-                Ok(cut) => cuts.insert(0, cut),
+                Ok(cut) => cuts.push(cut),
                 Err(failure) if failure.wants_memory() => refused = Some(failure),
                 Err(failure) => return Err(failure),
             }
@@ -308,6 +307,11 @@ impl Executor<'_> {
         if cuts.iter().any(is_large) {
             cuts.retain(|cut| is_large(cut) || cut.is_whole());
         }
+        // The partitions of the first one change last. These are groups, because rows of all partitions of the
+        // joins fill their table. Ranges of a key change fastest: a range reads only its own chunks, but a
+        // range of hashes reads the whole build side.
+        let is_pruned = |cut: &Cut| matches!(cut.partitions, Partitions::Keys(_));
+        cuts.sort_by_key(|cut| (!cut.state.is_of_groups(), is_pruned(cut)));
         match refused {
             Some(failure) if cuts.is_empty() => Err(failure),
             _ => Ok(cuts),
