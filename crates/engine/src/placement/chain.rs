@@ -208,6 +208,21 @@ impl Chain {
         }
     }
 
+    /// The groups that `groups` computes of the aggregate `plan`, with the columns of this schema.
+    pub(super) fn over_groups(
+        plan: &Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+        mut groups: PipelineGraph,
+    ) -> Self {
+        let indices: Vec<usize> = (0..schema.fields().len()).collect();
+        let source = PipelineSource::Groups(Arc::clone(plan));
+        let mut chain = Self::over_table(source, schema, groups.root().rows, &indices);
+        let root = groups.root_mut();
+        root.plan.sink = root.plan.sink.clone().kept();
+        chain.groups = Some(groups);
+        chain
+    }
+
     /// Adds a build side that holds the rows of the source: a pipeline builds it from `plan`.
     fn add_rows(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
         if self.row_sides.is_empty() {

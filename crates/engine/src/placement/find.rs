@@ -1,6 +1,7 @@
 //! Translates a physical subtree to a pipeline plan.
 
 use super::aggregate::call::aggregate_call;
+use super::aggregate::determined::DeterminedKeys;
 use super::aggregate::{deviations, distinct};
 use super::chain::{Chain, Finder};
 use super::joins::{self, eager};
@@ -43,7 +44,7 @@ pub(super) fn subtree(
         return Some(rows_subtree(&steps, plan.schema(), finder));
     }
     Some(match PlanNode::of(plan) {
-        PlanNode::Aggregate(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
+        PlanNode::Aggregate(aggregate) => aggregate_subtree(aggregate, plan, finder),
         _ => rows_subtree(plan, plan.schema(), finder),
     })
 }
@@ -53,18 +54,42 @@ fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     distinct::in_two_steps(plan).or_else(|| deviations::from_means(plan))
 }
 
+/// The pipeline that returns the groups of an aggregate.
 fn aggregate_subtree(
     aggregate: &AggregateExec,
-    output: SchemaRef,
+    plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Result<PipelineGraph, Reason> {
+    match groups_of(aggregate, plan, finder)? {
+        Groups::Graph(graph) => Ok(graph),
+        Groups::Chain(chain) => {
+            let outputs = chain.columns.clone();
+            chain.finish(SinkPlan::Rows { outputs, order: None }, plan.schema())
+        }
+    }
+}
+
+/// The groups of an aggregate.
+enum Groups {
+    /// All keys are in the group table.
+    Graph(PipelineGraph),
+    /// Rows of the group table look up some of the keys.
+    Chain(Chain),
+}
+
+fn groups_of(
+    aggregate: &AggregateExec,
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Result<Groups, Reason> {
+    let output = plan.schema();
     let first = first_step(aggregate)?;
     let group_by = first.group_expr();
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
         return Err(node("AggregateExec", "grouping sets"));
     }
     if let Some(found) = eager::subtree(first, &output, finder) {
-        return Ok(found);
+        return Ok(Groups::Graph(found));
     }
     let chain = finder.below(first.input())?;
     let input_schema = first.input().schema();
@@ -87,15 +112,17 @@ fn aggregate_subtree(
             aggregate_call(call, filter, Arc::clone(field), &lower_here)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let kept = false;
-    chain.finish(
-        SinkPlan::Aggregate {
-            keys,
-            aggregates,
-            kept,
-        },
-        output,
-    )
+    if let Some(determined) = DeterminedKeys::of(&keys, &chain, first.input(), group_by.expr())
+        && let Some(chain) = determined.chain(plan, (&keys, &aggregates), chain.clone())
+    {
+        return Ok(Groups::Chain(chain));
+    }
+    let sink = SinkPlan::Aggregate {
+        keys,
+        aggregates,
+        kept: false,
+    };
+    chain.finish(sink, output).map(Groups::Graph)
 }
 
 /// The pipeline that returns the rows of a plan in any order.
@@ -296,19 +323,13 @@ fn aggregated(
     {
         return Ok(chain);
     }
-    let schema = plan.schema();
-    let indices: Vec<usize> = (0..schema.fields().len()).collect();
-    match aggregate_subtree(aggregate, plan.schema(), finder) {
-        Ok(mut groups)
+    match groups_of(aggregate, plan, finder) {
+        Ok(Groups::Chain(chain)) => Ok(chain),
+        Ok(Groups::Graph(groups))
             if !matches!(groups.root().source, PipelineSource::Plan(_))
                 && !groups.root().plan.finishes_on_host() =>
         {
-            let source = PipelineSource::Groups(Arc::clone(plan));
-            let mut chain = Chain::over_table(source, schema, groups.root().rows, &indices);
-            let root = groups.root_mut();
-            root.plan.sink = root.plan.sink.clone().kept();
-            chain.groups = Some(groups);
-            Ok(chain)
+            Ok(Chain::over_groups(plan, plan.schema(), groups))
         }
         _ => Ok(computed_by_host(plan)),
     }

@@ -41,6 +41,7 @@ pub(crate) use decision::PlacementInputs;
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     let mut all = vec![
         decide::PlacementPolicy::listed(),
+        aggregate::determined::DeterminedPolicy::listed(),
         sort::SortPolicy::listed(),
         stream::StreamCosts::listed(),
     ];

@@ -16,6 +16,7 @@ mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]
 mod data;
 mod depth;
+mod determined_keys;
 mod dimensions;
 mod engines;
 mod explain;

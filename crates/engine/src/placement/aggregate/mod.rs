@@ -3,6 +3,7 @@
 //! | module | plan |
 //! | --- | --- |
 //! | [`call`] | a call as an accumulator of one pipeline |
+//! | [`determined`] | group keys that other keys determine, looked up by the groups |
 //! | [`distinct`] | an aggregate with DISTINCT, in two steps |
 //! | [`grouping_sets`] | GROUPING SETS, ROLLUP and CUBE, as a union of aggregates |
 //! | [`classes`] | calls that several plans over the same input compute, joined by the keys |
@@ -10,6 +11,7 @@
 
 pub(super) mod call;
 pub(super) mod classes;
+pub(super) mod determined;
 pub(super) mod deviations;
 pub(super) mod distinct;
 pub(super) mod grouping_sets;
