@@ -2,7 +2,7 @@
 
 use super::aggregate::call::aggregate_call;
 use super::aggregate::determined::DeterminedKeys;
-use super::aggregate::{deviations, distinct};
+use super::aggregate::{deviations, distinct, grouping_sets};
 use super::chain::{Chain, Finder};
 use super::joins::{self, eager};
 use super::nodes::{first_step, has_rows, node, statistics, unsupported};
@@ -320,6 +320,12 @@ fn aggregated(
 ) -> Result<Chain, Reason> {
     if let Some(steps) = in_steps(plan)
         && let Ok(chain) = finder.below(&steps)
+    {
+        return Ok(chain);
+    }
+    if let Some(union) = grouping_sets::as_union(plan)
+        && let Ok(chain) = finder.below(&union)
+        && chain.is_on_device()
     {
         return Ok(chain);
     }

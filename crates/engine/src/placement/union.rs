@@ -20,7 +20,7 @@ use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 /// Maximum number of inputs: each takes an argument of the kernel, and every row computes with all of them.
-const MAX_PARTS: usize = 8;
+const MAX_PARTS: usize = 16;
 
 /// The chain over the rows of the union `plan`.
 pub(super) fn chain(

@@ -55,6 +55,13 @@ const NESTED: &[&str] = &[
      FROM f JOIN n ON f.number = n.k GROUP BY ROLLUP (n.name, f.number % 5)",
     "SELECT level, count(*), sum(s) FROM
      (SELECT text, number, grouping(text) + grouping(number) AS level, sum(v) AS s FROM f GROUP BY CUBE (text, number)) GROUP BY level",
+    // Windows, joins and unions of rollups, and rollups of rollups.
+    "SELECT text, m, s, rk FROM (SELECT text, number % 7 AS m, sum(v) AS s, rank() OVER (PARTITION BY text ORDER BY sum(v) DESC) AS rk
+     FROM f GROUP BY ROLLUP (text, number % 7)) WHERE rk <= 3",
+    "SELECT n.name, count(*), sum(r.s) FROM (SELECT number, day, sum(v) AS s FROM f GROUP BY GROUPING SETS ((number, day), (number), (day), ())) r
+     JOIN n ON r.number = n.k GROUP BY n.name",
+    "SELECT text, count(*), sum(s) FROM (SELECT text, number % 5 AS m, sum(v) AS s FROM f GROUP BY CUBE (text, number % 5)
+     UNION ALL SELECT text, m, sum(v) FROM f GROUP BY text, m) GROUP BY ROLLUP (text)",
     // Results that only the host computes are filtered and grouped as rows.
     "SELECT number, stddev(v) FROM f GROUP BY number HAVING stddev(v) > 10",
     "SELECT d > 100, count(*) FROM (SELECT number, stddev_pop(v) AS d FROM f GROUP BY number) GROUP BY d > 100",

@@ -70,6 +70,14 @@ pub(in crate::placement) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result
     Some(all.ok_or_else(|| node("AggregateExec", "grouping sets")))
 }
 
+/// The union of the sets of an aggregate; `None` for other nodes, and if the sets are not separated.
+pub(in crate::placement) fn as_union(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let sets = sets(plan)?.ok()?;
+    let aggregates = sets.iter().map(|set| Arc::clone(&set.aggregate));
+    let aggregates = aggregates.collect();
+    union(sets, aggregates, &plan.schema())
+}
+
 /// The aggregate of the set that leaves out these keys and has this number.
 fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef) -> Option<GroupingSet> {
     let group_by = first.group_expr();
