@@ -215,7 +215,7 @@ settings! {
         /// cache. A plan is reused for the same query with the same settings over unchanged tables and files,
         /// unless later measurements favour another plan.
         "cache.plans" => pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
-        /// Minimum number of rows of a table before auto places a query over it on the GPU.
+        /// Minimum number of rows of the largest table of operators before auto places them on the GPU.
         "tuning.min_rows" => pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Minimum number of rows of a table before a join's build side over it stays on the device. Build
         /// sides of smaller tables are collected, and packed into shared memory if they fit.

@@ -50,7 +50,7 @@ use galatea_base::reason::Reason;
 pub const MAX_INDICES: u64 = 16 << 20;
 
 /// Maximum number of columns of a build side that one pipeline reads.
-pub const MAX_PAYLOAD: usize = 8;
+pub const MAX_PAYLOAD: usize = 16;
 
 /// Whether values of this type can be keys.
 pub fn is_key(data_type: &DataType) -> bool {

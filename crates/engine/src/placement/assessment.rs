@@ -2,15 +2,18 @@
 //! the device.
 
 use super::cost::Estimator;
-use super::cost::correction::{Correction, QueryOnHost};
-use super::decide::{Candidate, Verdict, decide, seconds};
+use super::cost::correction::{Correction, HostTime, QueryOnHost};
+use super::cost::device::DeviceTime;
+use super::decide::{Candidate, POLICY, Verdict, decide, seconds};
 use super::find::{finder, rows_subtree, subtree};
 use super::pending_warmup::PendingWarmup;
 use super::plan_node::PlanNode;
 use super::sort;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::key::Keys;
-use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction};
+use crate::graph::{
+    Build, BuildSide, PipelineGraph, PipelineId, PipelineRef, PipelineSource, PlanKey, Prediction,
+};
 use crate::history::OneTime;
 use crate::joins;
 use crate::session::Session;
@@ -63,6 +66,18 @@ pub(super) struct Worth {
     pub(super) waiting: Vec<PendingWarmup>,
     /// Groups that the plan returns because they are taken for few.
     pub(super) few: Vec<FewGroups>,
+    /// Whether any subtree was compared as if no operator multiplied rows.
+    pub(super) is_cautious: bool,
+}
+
+/// The predicted times of a subtree on the CPU and on the device.
+struct Priced {
+    host: HostTime,
+    time: DeviceTime,
+    /// The query of the subtree, if its measured times count.
+    query: Option<QueryOnHost>,
+    candidate: Candidate,
+    verdict: Verdict,
 }
 
 impl Worth {
@@ -73,6 +88,7 @@ impl Worth {
         self.made.extend(other.made);
         self.waiting.extend(other.waiting);
         self.few.extend(other.few);
+        self.is_cautious |= other.is_cautious;
     }
 
     /// The worth of the parts of a subtree that waits for its warm-up as a whole, with the worth of the
@@ -81,6 +97,7 @@ impl Worth {
         Self {
             hot_gain: self.hot_gain.max(whole.hot_gain),
             waiting: whole.waiting,
+            is_cautious: self.is_cautious || whole.is_cautious,
             ..self.with_few(whole.few)
         }
     }
@@ -124,9 +141,9 @@ impl<'a> Assessment<'a> {
 
     /// The assessment for the query with this key, which `plan` computes.
     pub(super) fn of_query(self, key: PlanKey, plan: &Arc<dyn ExecutionPlan>) -> Self {
-        let predicted = self.estimator.host_seconds(plan);
+        let host = self.estimator.host_time(plan);
         Self {
-            query: Some(QueryOnHost { key, predicted }),
+            query: Some(QueryOnHost { key, host }),
             ..self
         }
     }
@@ -178,14 +195,14 @@ impl<'a> Assessment<'a> {
         if self.config.device != DeviceChoice::Auto {
             return Ok(found);
         }
-        let root = found.root();
         let least = self.config.min_rows.0;
-        if let Some(rows) = root.rows.filter(|rows| *rows < least) {
+        if let Some(rows) = largest_table(&found).filter(|rows| *rows < least) {
             return Err(Reason::Setting {
                 setting: "galatea.tuning.min_rows",
-                value: format!("{least}, the table has {rows} rows"),
+                value: format!("{least}, the largest table has {rows} rows"),
             });
         }
+        let root = found.root();
         if let (PipelineSource::Groups(groups), true) = (&root.source, root.returns_rows())
             && !matches!(PlanNode::of(plan), PlanNode::Aggregate(_))
             && self.are_few(groups, worth)
@@ -212,25 +229,23 @@ impl<'a> Assessment<'a> {
         fetch: Option<usize>,
         worth: &mut Worth,
     ) -> Result<PipelineGraph, Reason> {
-        let root = found.root();
-        let mut host = self.estimator.host_time(plan);
-        let time = self.estimator.device_time(root, plan, self.session, &self.keys);
-        if let (Some(fetch), true) = (fetch, root.returns_rows()) {
-            // The CPU stops after `fetch` rows, and so does the pipeline once its columns are resident.
-            host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
+        let mut priced = self.priced(found.root(), plan, fetch, false);
+        let is_multiplied = priced.host.predicted >= POLICY.multiplied * priced.host.cautious;
+        if priced.verdict == Verdict::Cpu && is_multiplied {
+            let cautious = self.priced(found.root(), plan, fetch, true);
+            if cautious.verdict != Verdict::Cpu {
+                worth.is_cautious = true;
+                priced = cautious;
+            }
         }
         let history = self.session.engine().history();
-        // The prediction is for all rows, so the measured times of a query with LIMIT do not correct it.
-        let query = self.query.filter(|_| fetch.is_none());
-        let correction = query.map_or_else(
-            || Correction::of_others(history),
-            |query| query.correction(history),
-        );
-        let candidate = Candidate {
-            defers: self.defers,
-            ..time.candidate((host, correction), self.config.warmup.0, history)
-        };
-        let verdict = decide(&candidate);
+        let Priced {
+            host,
+            time,
+            query,
+            candidate,
+            verdict,
+        } = priced;
         tracing::debug!(?candidate, ?verdict, "a subtree was priced");
         // The gain is compared with the measured time of the query, so it is not corrected.
         let gain = (host.predicted - time.hot).max(0.0);
@@ -271,6 +286,44 @@ impl<'a> Assessment<'a> {
                 cpu: seconds(cpu),
                 cpu_basis: Basis::Predicted,
             }),
+        }
+    }
+
+    /// The predicted times of a subtree, limited to `fetch` rows. `is_cautious`: no operator multiplies rows.
+    fn priced(
+        &self,
+        root: PipelineRef<'_>,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        is_cautious: bool,
+    ) -> Priced {
+        // The prediction is for all rows, so the measured times of a query with LIMIT do not correct it.
+        let query = self.query.filter(|_| fetch.is_none());
+        let (estimator, query) = match is_cautious {
+            true => (&self.estimator.cautious(), query.map(QueryOnHost::cautious)),
+            false => (&self.estimator, query),
+        };
+        let mut host = estimator.host_time(plan);
+        let time = estimator.device_time(root, plan, self.session, &self.keys);
+        if let (Some(fetch), true) = (fetch, root.returns_rows()) {
+            // The CPU stops after `fetch` rows, and so does the pipeline once its columns are resident.
+            host = host.scaled((fetch as f64 / estimator.rows(plan).max(1.0)).min(1.0));
+        }
+        let history = self.session.engine().history();
+        let correction = query.map_or_else(
+            || Correction::of_others(history),
+            |query| query.correction(history),
+        );
+        let candidate = Candidate {
+            defers: self.defers,
+            ..time.candidate((host, correction), self.config.warmup.0, history)
+        };
+        Priced {
+            host,
+            time,
+            query,
+            verdict: decide(&candidate),
+            candidate,
         }
     }
 
@@ -337,6 +390,13 @@ impl<'a> Assessment<'a> {
         }
         Ok(())
     }
+}
+
+/// The number of rows of the largest table that the pipelines scan; `None` if one of them is unknown.
+fn largest_table(graph: &PipelineGraph) -> Option<u64> {
+    let scans = graph.pipelines().filter(|pipeline| pipeline.row_sides.is_empty());
+    let rows = scans.map(|scan| scan.rows).collect::<Option<Vec<_>>>()?;
+    rows.into_iter().max()
 }
 
 /// The reason of a subtree that stays on the CPU because its warm-up is missing.

@@ -4,7 +4,7 @@
 //! comparison. With `'auto'`, `Assessment::compared` (`assessment.rs`) calls [`decide`] for each subtree, and
 //! `decision.rs` calls [`reason_for_cpu`] for the query. Before that, `find.rs` has found the pipelines of
 //! the subtree, and `Assessment::supported` has refused subtrees without work, those that an earlier run
-//! refused, and, with `'auto'`, tables of fewer than `galatea.tuning.min_rows` rows, filters over few groups,
+//! refused, and, with `'auto'`, subtrees without a table of `galatea.tuning.min_rows` rows, filters over few groups,
 //! and rows that CPU operators compute. A supported subtree runs on the device if
 //!
 //! ```text
@@ -14,6 +14,10 @@
 //! unpaid   seconds of the warm-up (loading columns, compiling kernels), less twice the seconds lost so far
 //! CPU      seconds on the CPU; if columns or kernels are missing, a lower bound
 //! ```
+//!
+//! Estimates of joins that multiply rows can be too high by factors of a hundred. If they raise the CPU's time
+//! by a factor of 4 or more, and the CPU appears faster, both are compared again as if no operator multiplied
+//! rows. A pipeline over a table never does.
 //!
 //! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the device is cold. When runs have
 //! lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the
@@ -37,6 +41,9 @@ policy! {
     pub(super) struct PlacementPolicy {
         /// Lowest expected ratio of the CPU's measured time to its predicted time.
         doubt: f64 = 0.7,
+        /// Factor by which multiplied rows must raise the predicted time on the CPU for both processors to be
+        /// compared without them, too.
+        multiplied: f64 = 4.0,
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
         gain: f64 = 0.25,
@@ -125,8 +132,12 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
 /// save, both in seconds. A query that has not run on the device runs on the CPU if `gain` is too small a
 /// share of `whole`.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
-    // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.
-    let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
+    // A measured run corrects the prediction for the whole query. If it took longer than predicted, the time
+    // on the device is as predicted, and the difference is saved, too.
+    let (gain, whole) = measured.host.map_or((gain, whole), |host| {
+        let host = host.as_secs_f64();
+        (gain + (host - whole).max(0.0), host)
+    });
     let Some(device) = measured.device else {
         if measured.device_runs > 0 {
             // The first run has loaded the columns. The next run measures the time without loading.
@@ -262,6 +273,8 @@ mod tests {
         assert!(matches!(little, Some(Reason::Gain { .. })), "{little:?}");
         let on_cpu = measured(None, 0, 0, Some(500));
         assert_eq!(reason_for_cpu(on_cpu, 0.2, 1.0), None, "0.2 of 0.5 s");
+        let longer = measured(None, 0, 0, Some(4000));
+        assert_eq!(reason_for_cpu(longer, 0.2, 1.0), None, "3.2 of 4 s");
         let cold = measured(None, 1, 0, None);
         assert_eq!(reason_for_cpu(cold, 0.0, 1.0), None, "its columns are loaded");
     }

@@ -216,6 +216,7 @@ fn place_by(
         made,
         waiting,
         few,
+        is_cautious,
     } = worth;
     placement_inputs.few = few;
     let nothing = Arc::ptr_eq(&placed, &plan);
@@ -226,10 +227,8 @@ fn place_by(
         return Ok(plan);
     }
     decision.query = Some(query);
-    let HostTime {
-        predicted: whole,
-        cautious,
-    } = assessment.estimator.host_time(&plan);
+    let HostTime { predicted, cautious } = assessment.estimator.host_time(&plan);
+    let whole = if is_cautious { cautious } else { predicted };
     decision.host = (!stops_early(&plan)).then_some(cautious);
     let refused = match nothing {
         true => None,

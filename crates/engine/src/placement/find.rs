@@ -74,7 +74,7 @@ enum Groups {
     /// All keys are in the group table.
     Graph(PipelineGraph),
     /// Rows of the group table look up some of the keys.
-    Chain(Chain),
+    Chain(Box<Chain>),
 }
 
 fn groups_of(
@@ -115,7 +115,7 @@ fn groups_of(
     if let Some(determined) = DeterminedKeys::of(&keys, &chain, first.input(), group_by.expr())
         && let Some(chain) = determined.chain(plan, (&keys, &aggregates), chain.clone())
     {
-        return Ok(Groups::Chain(chain));
+        return Ok(Groups::Chain(Box::new(chain)));
     }
     let sink = SinkPlan::Aggregate {
         keys,
@@ -330,7 +330,7 @@ fn aggregated(
         return Ok(chain);
     }
     match groups_of(aggregate, plan, finder) {
-        Ok(Groups::Chain(chain)) => Ok(chain),
+        Ok(Groups::Chain(chain)) => Ok(*chain),
         Ok(Groups::Graph(groups))
             if !matches!(groups.root().source, PipelineSource::Plan(_))
                 && !groups.root().plan.finishes_on_host() =>

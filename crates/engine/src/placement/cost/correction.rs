@@ -12,14 +12,22 @@ use std::time::Duration;
 pub(in crate::placement) struct QueryOnHost {
     pub(in crate::placement) key: PlanKey,
     /// Seconds that it is predicted to take on the CPU.
-    pub(in crate::placement) predicted: f64,
+    pub(in crate::placement) host: HostTime,
 }
 
 impl QueryOnHost {
+    /// The query, if no operator multiplies rows.
+    pub(in crate::placement) fn cautious(self) -> Self {
+        Self {
+            host: self.host.without_multiplied_rows(),
+            ..self
+        }
+    }
+
     /// The error of the predictions for it, from its measured runs.
     pub(in crate::placement) fn correction(self, history: &History) -> Correction {
         let measured = history.measured(self.key).host;
-        let factor = |host: Duration| host.as_secs_f64() / self.predicted.max(f64::MIN_POSITIVE);
+        let factor = |host: Duration| host.as_secs_f64() / self.host.predicted.max(f64::MIN_POSITIVE);
         match measured.map(factor) {
             Some(factor) => Correction {
                 factor: factor.min(1.0),
@@ -49,6 +57,14 @@ pub(in crate::placement) struct HostTime {
 }
 
 impl HostTime {
+    /// The time if no operator multiplies rows.
+    pub(in crate::placement) fn without_multiplied_rows(self) -> Self {
+        Self {
+            predicted: self.cautious,
+            ..self
+        }
+    }
+
     /// This share of the time.
     pub(in crate::placement) fn scaled(self, share: f64) -> Self {
         Self {
@@ -93,7 +109,10 @@ mod tests {
         let history = History::default();
         let query = QueryOnHost {
             key: PlanKey(1),
-            predicted: 10.0,
+            host: HostTime {
+                predicted: 10.0,
+                cautious: 5.0,
+            },
         };
         let host = HostTime {
             predicted: 8.0,
@@ -109,5 +128,7 @@ mod tests {
         assert_eq!((least(), host.corrected(query.correction(&history))), (4.0, 4.0));
         history.ran(query.key, RunKind::Host, Duration::from_secs(1));
         assert_eq!(least(), 0.8);
+        let host = host.without_multiplied_rows();
+        assert_eq!(host.corrected(query.cautious().correction(&history)), 0.8);
     }
 }

@@ -272,11 +272,13 @@ impl Estimator {
             .shape
             .and_then(|shape| session.engine().history().returned(shape));
         let seen = seen.map(|rows| rows as f64);
-        let returned = seen.unwrap_or_else(|| self.rows(plan));
+        // A row of a pipeline has one match at most in each build side.
+        let most = found.rows.map_or(f64::INFINITY, |rows| rows as f64);
+        let returned = seen.unwrap_or_else(|| self.rows(plan).min(most));
         let (hashed, returned, costs) = match &found.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, POLICY.group_value),
             SinkPlan::Aggregate { keys, .. } => {
-                let groups = seen.unwrap_or_else(|| self.groups(plan));
+                let groups = seen.unwrap_or_else(|| self.groups(plan).min(most));
                 let row = POLICY.hashed_row[usize::from(groups > POLICY.cached_groups)];
                 let row = row + interned(keys, groups);
                 let grouped = self.grouped_rows(plan).map_or(rows, |grouped| grouped.min(rows));

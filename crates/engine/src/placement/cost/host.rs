@@ -228,13 +228,16 @@ impl Estimator {
             .flat_map(|call| call.expressions())
             .map(|e| operations(&e, plan))
             .sum();
-        let keys = aggregate.group_expr().expr().len();
+        let group_by = aggregate.group_expr();
+        let keys = group_by.expr().len();
+        // Each grouping set groups all rows.
+        let sets = group_by.groups().len().max(1) as f64;
         let groups = if keys == 0 { 0.0 } else { self.groups(plan) };
         let group = match keys {
             0 => 0.0,
             _ => (1.0 + 0.3 * (keys - 1) as f64) * POLICY.group_row[usize::from(groups > POLICY.few_groups)],
         };
-        input * (aggregates + arguments + group) + groups * POLICY.new_group
+        input * (arguments + sets * (aggregates + group)) + groups * POLICY.new_group
     }
 
     /// Rows that the topmost aggregate of `plan` groups, after the filters and joins below it.

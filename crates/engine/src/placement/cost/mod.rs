@@ -77,7 +77,7 @@ impl Estimator {
     /// The same, but no operator is assumed to return, or compare, more rows than it reads: estimates of
     /// joins can be too high by factors of a hundred (TPC-DS 72). The CPU reaches such a prediction unless a
     /// join really multiplies rows.
-    fn cautious(&self) -> Self {
+    pub(super) fn cautious(&self) -> Self {
         Self {
             is_cautious: true,
             ..self.clone()

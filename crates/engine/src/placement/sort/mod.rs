@@ -25,7 +25,7 @@ policy! {
         /// Maximum LIMIT with a last row that is found by counting; the CPU sorts then.
         counted_rows: usize = 1 << 17,
         /// Maximum number of 64-bit words in an order: each takes up to eight passes over all rows.
-        words: usize = 8,
+        words: usize = 16,
     }
 }
 
