@@ -133,6 +133,8 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/morsel.cuh",
     "galatea/page_chain.cuh",
     "galatea/pairs.cuh",
+    "galatea/parquet/chain.cuh",
+    "galatea/parquet/decompress.cuh",
     "galatea/parquet/delta.cuh",
     "galatea/parquet/form.cuh",
     "galatea/parquet/hybrid.cuh",

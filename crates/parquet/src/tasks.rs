@@ -1,5 +1,6 @@
 //! The tasks of the kernels that decode pages: pages, and parts of pages.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use galatea_kernels::{ParquetCodec, ParquetEncoding, ParquetFixed};
@@ -71,6 +72,11 @@ impl Tasks {
                 }
             }
         }
+        // A block decompresses a page, so that the largest pages have to begin first.
+        lists[Kernel::Decompress as usize].sort_by_key(|task| {
+            let page = (task >> 32) as usize;
+            Reverse(batch.table[page].body_bytes)
+        });
         let mut end = 0;
         let ends = lists.each_ref().map(|list| {
             end += list.len();

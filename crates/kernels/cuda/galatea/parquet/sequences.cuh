@@ -1,21 +1,13 @@
-// Decompression of Snappy and LZ4 pages. Warp scope: every lane of a whole warp calls these functions.
-//
-// A compressed page is a list of sequences: literals, then a copy of earlier output. One step decodes a
-// window of 32 compressed bytes:
-// - Each lane parses a sequence at its own byte, as if one began there.
-// - The first sequence begins at byte 0. Its length is the offset of the second one, and so on.
-// - A scan of the lengths of these sequences computes their output positions.
-// - The warp writes 32 output bytes at a time. If the source of a byte is written in the same step, its lane
-//   follows the copies, lane by lane, to a byte that exists.
+// Sequences of Snappy and LZ4 pages: literals, then a copy of earlier output. Thread scope.
 #pragma once
 
 #include "galatea/parquet/page.cuh"
-#include "galatea/warp.cuh"
 
 namespace galatea {
 
-// Minimum length of literals that are copied by words, in a step of their own.
-constexpr u32 LONG_LITERALS = 64;
+// A sequence with literals or, in LZ4, an output of at least this length is decoded alone. Others take fewer
+// compressed bytes than twice this number.
+constexpr u32 LONG_SEQUENCE = 1024;
 
 // Literals, then a copy.
 struct Sequence {
@@ -25,7 +17,7 @@ struct Sequence {
     u32 copied = 0;         // bytes of the copy
     u32 distance = 1;       // distance of the copy
     bool complete = false;  // the compressed bytes do not end within the sequence
-    bool alone = false;     // it is decoded in a step of its own
+    bool alone = false;     // it is decoded alone
 
     GALATEA_INLINE u32 length() const { return literals + copied; }
 };
@@ -68,7 +60,7 @@ struct Snappy {
             sequence.literals = u32(last) + 1;
             sequence.advance = before + sequence.literals;
         }
-        sequence.alone = sequence.literals >= LONG_LITERALS;
+        sequence.alone = sequence.literals >= LONG_SEQUENCE;
         if (!sequence.alone) sequence.advance += copy(in, at + sequence.advance, sequence);
         sequence.complete = sequence.advance > 0;
         return sequence;
@@ -76,7 +68,7 @@ struct Snappy {
 };
 
 struct Lz4 {
-    // Bytes that extend the length of a sequence which shares its window.
+    // Bytes that extend the length of a sequence which is not decoded alone.
     static constexpr u32 SHORT_EXTENSION = 4;
 
     // Adds bytes to a length while they are 255. Returns false if the compressed bytes end, or the length
@@ -90,7 +82,7 @@ struct Lz4 {
         return false;
     }
 
-    // Parses a sequence at `at`. A sequence with long lengths is only parsed as the `first` one of a window.
+    // Parses a sequence at `at`. One with long lengths is complete only if it is the `first` of a tile.
     static GALATEA_INLINE Sequence read(PageBytes in, u32 at, bool first) {
         Sequence sequence;
         if (at >= in.end) return sequence;
@@ -115,7 +107,7 @@ struct Lz4 {
             copied += 4;
             sequence.copied = copied < 0x7fffffff ? u32(copied) : 0x7fffffff;
         }
-        sequence.alone = sequence.length() >= LONG_LITERALS * 8;
+        sequence.alone = sequence.length() >= LONG_SEQUENCE;
         sequence.advance = in.at - at;
         sequence.complete = true;
         return sequence;
@@ -154,104 +146,6 @@ struct Output {
             fail(state, PARQUET_SIZE, at, copy + sequence.copied, size);
         }
     }
-
-    // Copies literals by words: all lanes have the same source and number.
-    GALATEA_INLINE void copy_literals(const u8* source, u32 count) {
-        u8* const target = bytes + written;
-        const u32 until_aligned = u32(0 - u64(target)) % 4;
-        const u32 head = until_aligned < count ? until_aligned : count;
-        if (lane() < head) target[lane()] = source[lane()];
-        const u32 words = (count - head) / 4;
-        for (u32 word = lane(); word < words; word += WARP) {
-            reinterpret_cast<u32*>(target + head)[word] = load_word(source + head + 4 * word);
-        }
-        const u32 tail = head + 4 * words;
-        if (tail + lane() < count) target[tail + lane()] = source[tail + lane()];
-        written += count;
-        __syncwarp();
-    }
-
-    // Writes the next `count` bytes: the sequence of each lane at the lane's position. Positions do not
-    // decrease; a lane without a sequence has the position of the next sequence.
-    GALATEA_INLINE void write(const PageBytes& in, const Sequence& own, u32 position, u32 count) {
-        constexpr u32 ALL = 0xffffffffu;
-        for (u32 first = 0; first < count; first += WARP) {
-            const u32 byte = first + lane();
-            // Binary search: the last lane with a position at or before the byte.
-            u32 from = 0;
-#pragma unroll
-            for (u32 step = WARP / 2; step > 0; step /= 2) {
-                if (__shfl_sync(ALL, position, from + step) <= byte) from += step;
-            }
-            const u32 begin = __shfl_sync(ALL, position, from);
-            const u32 literals = __shfl_sync(ALL, own.literals, from);
-            const u32 source = __shfl_sync(ALL, own.source, from);
-            const u32 distance = __shfl_sync(ALL, own.distance, from);
-            u32 value = 0;
-            u32 writer = lane();
-            if (byte < count) {
-                u32 offset = byte - begin;
-                if (offset < literals) {
-                    value = in.bytes[source + offset];
-                } else {
-                    offset -= literals;
-                    // A copy that overlaps itself repeats the bytes before it.
-                    const u32 repeated = offset < distance ? offset : offset % distance;
-                    const u32 copied = written + begin + literals - distance + repeated;
-                    if (copied < written + first) value = bytes[copied]; else writer = copied - written - first;
-                }
-            }
-            if (__any_sync(ALL, writer != lane())) {
-                for (;;) {
-                    const u32 next = __shfl_sync(ALL, writer, writer);
-                    if (!__any_sync(ALL, next != writer)) break;
-                    writer = next;
-                }
-                value = __shfl_sync(ALL, value, writer);
-            }
-            if (byte < count) bytes[written + byte] = u8(value);
-            __syncwarp();
-        }
-        written += count;
-    }
 };
-
-// Decompresses the bytes of a page from `in.at` on. Returns whether they are valid.
-template <typename Codec> GALATEA_INLINE bool decompress(PageBytes in, Output& out) {
-    constexpr u32 ALL = 0xffffffffu;
-    while (in.at < in.end) {
-        Sequence own = Codec::read(in, in.at + lane(), lane() == 0);
-        const u32 alone = __ballot_sync(ALL, own.alone);
-        // One bit per lane: a sequence begins at the lane's byte.
-        u32 begins = 0;
-        u32 next = 0;
-        for (bool more = true; more;) {
-            begins |= 1u << next;
-            const u32 advance = __shfl_sync(ALL, own.advance, next);
-            next += advance;
-            more = advance > 0 && next < WARP && next < in.left() && (alone & (1u | 1u << next)) == 0;
-        }
-        const bool is_one = begins >> lane() & 1;
-        if (!is_one) own = Sequence{};
-        u32 end;
-        u32 position = warp_exclusive_scan(own.length(), Sum{}, end);
-        u32 count = __shfl_sync(ALL, end, WARP - 1);
-        const u32 refused = __ballot_sync(ALL, is_one && !out.accepts(own, u64(out.written) + position));
-        if (refused != 0) {
-            if (lane() == __ffs(refused) - 1) out.refuse(own, in.at + lane(), u64(out.written) + position);
-            return false;
-        }
-        if ((alone & 1) != 0) {
-            const u32 literals = __shfl_sync(ALL, own.literals, 0);
-            out.copy_literals(in.bytes + __shfl_sync(ALL, own.source, 0), literals);
-            own.literals = 0;
-            count -= literals;
-            if (lane() > 0) position = count;
-        }
-        out.write(in, own, position, count);
-        in.at += next;
-    }
-    return out.written == out.size || out.ends_early(in);
-}
 
 }  // namespace galatea

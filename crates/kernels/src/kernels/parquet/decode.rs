@@ -197,7 +197,7 @@ resident_kernel! {
 }
 
 decodes! {
-    ParquetDecompress: BLOCK / 32;
+    ParquetDecompress: 1;
     ParquetLevels: 1;
     ParquetHybrid: 1;
     ParquetFixed: 1;
