@@ -37,8 +37,8 @@ policy! {
         /// most.
         memory_parts: u64 = 16,
         /// Uncompressed bytes of the column chunks that the device decodes together, at least 8 per row: a
-        /// warp decompresses a page, so that the device needs thousands of pages. With
-        /// 64 MiB, the same columns take 1.45 s.
+        /// block decompresses a page, so that the device needs many pages. When a warp did, the same columns
+        /// took 1.45 s with 64 MiB.
         batch_bytes: u64 = 256 << 20,
     }
 }

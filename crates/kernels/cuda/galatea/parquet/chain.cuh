@@ -1,4 +1,5 @@
-// Finds the sequences of a tile of compressed bytes. Block scope: a whole block of DECOMPRESS_THREADS threads.
+// Finds the sequences of a tile of compressed bytes. Block scope: a whole block of DECOMPRESS_THREADS
+// threads.
 //
 // The position of a sequence depends on all sequences before it. Each thread parses sequences at its own
 // bytes, as if one began there. Then the chain of the sequences that do begin is found on three levels:

@@ -3,9 +3,9 @@
 // A tile of compressed bytes is decoded in three steps:
 // - `find_chain` finds the positions of its sequences.
 // - A scan of their lengths computes their output positions.
-// - Their output is written in steps of OUTPUT_BYTES. Each byte is a literal, an earlier byte of the page, or a
-//   copy of a byte of the same step. All threads follow such copies together: each round replaces the source
-//   of a byte by the source of its source, until all bytes have values.
+// - Their output is written in steps of OUTPUT_BYTES. Each byte is a literal, an earlier byte of the page, or
+//   a copy of a byte of the same step. All threads follow such copies together: each round replaces the
+//   source of a byte by the source of its source, until all bytes have values.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -98,7 +98,8 @@ GALATEA_NOINLINE void write_output(DecompressMemory& memory, const u8* compresse
             is_open |= source[item] < IS_VALUE;
         }
         while (__syncthreads_or(is_open)) {
-            // A source is a smaller number in each round. Threads may read it before or after the others wrote.
+            // A source is a smaller number in each round. Threads may read it before or after the others
+            // wrote.
             u32 next[OUTPUT_ITEMS];
 #pragma unroll
             for (u32 item = 0; item < OUTPUT_ITEMS; ++item) {
