@@ -13,7 +13,7 @@
 
 namespace galatea {
 
-constexpr u32 OUTPUT_BYTES = 4096;                             // bytes that are written together
+constexpr u32 OUTPUT_BYTES = 2048;                             // bytes that are written together
 constexpr u32 OUTPUT_WORDS = OUTPUT_BYTES / 32;
 constexpr u32 OUTPUT_ITEMS = OUTPUT_BYTES / DECOMPRESS_THREADS;  // of a thread
 
