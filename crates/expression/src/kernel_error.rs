@@ -116,6 +116,8 @@ impl KernelError {
 pub enum Signal {
     /// The table of interned strings is full.
     StringsFull,
+    /// The table of the keys of a build side is full.
+    KeysFull,
 }
 
 /// The number of the first error; lesser numbers are signals.
@@ -136,6 +138,7 @@ impl Signal {
     pub fn number(self) -> u32 {
         match self {
             Self::StringsFull => 1,
+            Self::KeysFull => 2,
         }
     }
 }
@@ -151,6 +154,7 @@ impl Number {
     pub fn meaning(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Signal(Signal::StringsFull)),
+            2 => Some(Self::Signal(Signal::KeysFull)),
             error if error >= FIRST_ERROR => Some(Self::Error((error - FIRST_ERROR) as usize)),
             _ => None,
         }
@@ -172,8 +176,9 @@ mod tests {
 
     #[test]
     fn kernel_error_numbers_round_trip() {
-        let full = Signal::StringsFull;
-        assert_eq!(Number::meaning(full.number()), Some(Number::Signal(full)));
+        for full in [Signal::StringsFull, Signal::KeysFull] {
+            assert_eq!(Number::meaning(full.number()), Some(Number::Signal(full)));
+        }
         for index in [0, 7] {
             assert_eq!(
                 Number::meaning(Number::of_error(index)),

@@ -15,7 +15,7 @@
 use super::{Geometry, Sink};
 use crate::build_plan::BuildPlan;
 use galatea_expression::code::{Code, line};
-use galatea_expression::{BuiltColumn, Value};
+use galatea_expression::{BuiltColumn, Signal, Value};
 use galatea_kernels::MAX_OUTPUTS;
 
 /// Stores rows in arrays by key.
@@ -50,13 +50,19 @@ impl Sink for BuildSink {
         let number = &self.number;
         match self.plan.slots() {
             None => line!(code, "const u32 slot = u32({number});"),
-            Some(_) => line!(
-                code,
-                "const u32 slot = key_table_insert(args.groups, args.capacity - 1, {number}, inserted);"
-            ),
+            Some(_) => line!(code, "const u32 slot = {};", insert(number)),
         }
+        let mut stores = Code::default();
         for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
-            store(k, column, value, "slot", code);
+            store(k, column, value, "slot", &mut stores);
+        }
+        match self.plan.slots() {
+            Some(_) if !self.plan.columns.is_empty() => {
+                code.lines("if (slot != NO_SLOT) {");
+                code.nest(1, &stores);
+                code.lines("}");
+            }
+            _ => code.nest(0, &stores),
         }
         if self.plan.slots().is_none() && self.plan.marker.is_none() {
             code.lines("present.set(slot);");
@@ -72,6 +78,13 @@ impl Sink for BuildSink {
             (None, None) => code.lines("present.flush();"),
         }
     }
+}
+
+/// C++ expression of the slot of a key in the table of keys, which is inserted if absent. A full table raises
+/// [`Signal::KeysFull`].
+pub(super) fn insert(number: &str) -> String {
+    let full = Signal::KeysFull.number();
+    format!("key_table_insert(args.groups, args.capacity - 1, {number}, inserted, args.error, {full}u)")
 }
 
 /// Stores a value of the row and its NULL flag in column `k` at position `at`.

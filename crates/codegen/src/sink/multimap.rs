@@ -10,7 +10,7 @@
 //! args.outputs[COUNTS]     by index the number of rows of the key
 //! ```
 
-use super::build::store;
+use super::build::{insert, store};
 use super::statements::RESERVE;
 use super::{Geometry, Sink};
 use crate::build_plan::MultimapPlan;
@@ -61,7 +61,7 @@ impl Sink for MultimapSink {
         let number = &self.number;
         let slot = match self.plan.keys.slots {
             None => format!("u32({number})"),
-            Some(_) => format!("key_table_insert(args.groups, args.capacity - 1, {number}, inserted)"),
+            Some(_) => insert(number),
         };
         match &self.null {
             Some(null) => line!(code, "const u32 slot = {null} ? NO_SLOT : {slot};"),

@@ -37,6 +37,9 @@ pub enum RunError {
     /// The memory for strings of group keys is full. The run may succeed with more of it.
     #[error("the memory for strings of group keys is full")]
     StringsFull,
+    /// The table of the keys of a build side is full. The run may succeed in other partitions.
+    #[error("the table of the keys of a build side is full")]
+    KeysFull,
     /// A result that was expected to be small has many rows; another strategy may be better.
     #[error("the result has more rows than expected")]
     ManyRows,
@@ -117,7 +120,7 @@ impl RunError {
 
     /// Whether device memory was insufficient.
     pub(crate) fn wants_memory(&self) -> bool {
-        matches!(self, Self::Memory { .. }) || self.is_full()
+        matches!(self, Self::Memory { .. } | Self::KeysFull) || self.is_full()
     }
 
     /// Whether the device had no memory for an operation that can be retried.

@@ -302,6 +302,9 @@ mod tests {
         let lost = || RunError::Defect("a defect".into());
         for (failure, subtree, step) in [
             (full(), subtree, LastStep::RunOnHost),
+            (RunError::KeysFull, subtree, LastStep::RunOnHost),
+            (RunError::KeysFull, sorting, LastStep::SortOnHost),
+            (RunError::KeysFull, forced, LastStep::Fail),
             (full(), forced, LastStep::Fail),
             (full(), sorting, LastStep::SortOnHost),
             (full(), forced_sort, LastStep::SortOnHost),

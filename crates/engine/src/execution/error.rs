@@ -64,6 +64,7 @@ pub(super) fn raise(number: u32, bound: &BoundPipeline, plan: &PipelinePlan) -> 
     }
     match Number::meaning(number) {
         Some(Number::Signal(Signal::StringsFull)) => Err(RunError::StringsFull),
+        Some(Number::Signal(Signal::KeysFull)) => Err(RunError::KeysFull),
         meaning => match meaning.and_then(|number| number.error(&bound.parameters.errors)) {
             Some(error) => {
                 let raised = error.raised(&plan.expressions());

@@ -467,9 +467,13 @@ impl BuiltTable {
         Ok(())
     }
 
-    /// Records `rows` rows with `keys` distinct keys, and refuses repeated keys if they must be unique.
+    /// Records `rows` rows with `keys` distinct keys, and refuses repeated keys if they must be unique, and a
+    /// table of keys without a free slot: searches for absent keys would not end.
     pub(crate) fn check(&mut self, rows: u64, keys: u64) -> Result<(), RunError> {
         self.rows = rows;
+        if self.slots.is_some_and(|slots| keys >= slots) {
+            return Err(RunError::KeysFull);
+        }
         if !self.unique || keys == rows {
             return Ok(());
         }

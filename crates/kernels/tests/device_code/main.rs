@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod build_sides;
 mod compiles;
 mod frames;
 mod heap;
