@@ -182,8 +182,8 @@ pub enum Function {
     /// A 32-bit unsigned hash of the values of a key: equal values have equal hashes whatever their
     /// encodings.
     KeyHash {
-        /// Whether a key with NULL matches no other key and is hashed by its row number; otherwise all NULLs
-        /// have one hash.
+        /// Whether a key with NULL matches no other key and is hashed by the number of the row in its table;
+        /// otherwise all NULLs have one hash.
         spreads: bool,
     },
     /// An integer key as an unsigned 64-bit word in the order of the values. NULL has the least word.

@@ -513,9 +513,10 @@ impl Executor<'_> {
             // Arrays by key have an entry for each key of the range.
             return Err(self.too_many(build.rows.unwrap_or(0), bytes, key_bytes(&build.plan.sink)));
         }
-        let spreads = spreads(&build.plan.sink);
+        let sink = &build.plan.sink;
+        let own_key = (own, spreads(sink, &build.source));
         let build_rows = self
-            .rows_by_hash(build, &build.plan.filters, (own, spreads), &pipeline.counts)
+            .rows_by_hash(build, &build.plan.filters, own_key, &pipeline.counts)
             .await?;
         let probe_rows = match join.probe(pipeline) {
             None => Vec::new(),
@@ -525,8 +526,8 @@ impl Executor<'_> {
                 // The build side does not exist yet, either.
                 let nothing = PartitionedState::Lookup(side).without(probe);
                 let probe = nothing.pipeline(probe.id());
-                self.rows_by_hash(probe, filters, (met, spreads), &pipeline.counts)
-                    .await?
+                let key = (met, spreads(sink, &probe.source));
+                self.rows_by_hash(probe, filters, key, &pipeline.counts).await?
             }
         };
         let most = bytes / row_bytes(&build.plan.sink);

@@ -74,7 +74,7 @@ impl PartitionedState {
             return None;
         }
         // The probe side of a multimap join is not read in pieces, so rows with a NULL key are distributed.
-        let spreads = self == Self::Pairs && spreads(&build.plan.sink);
+        let spreads = self == Self::Pairs && spreads(&build.plan.sink, &build.source);
         let plan = build.plan.resolved().ok()?;
         let mut own = plan.in_hash_partitions(AlignedSide::Own, 0, (parts, spreads))?;
         own.second.sink.set_part(BuildPart::Rows(most));
@@ -283,7 +283,7 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
     let Some(build) = graph.pipeline(probe).build(side) else {
         return;
     };
-    let (build, spreads) = (build.id(), spreads(&build.plan.sink));
+    let (build, sink) = (build.id(), build.plan.sink.clone());
     restrict_build(graph, build, partition);
     let probe = graph.pipeline_mut(probe);
     if let Some(key) = probe.plan.key_of(AlignedSide::Other(side)).cloned() {
@@ -291,6 +291,7 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
         if partition.is_whole() {
             return;
         }
+        let spreads = spreads(&sink, &probe.source);
         // Before the lookups in the build side, and after the filters that the key may rely on.
         let at = probe.plan.filters_before(side);
         probe.plan.filters.insert(at, partition.probes(&key, spreads));
@@ -306,7 +307,7 @@ fn restrict_build(graph: &mut PipelineGraph, id: PipelineId, partition: &Partiti
     let Some(key) = build.plan.key_of(AlignedSide::Own).cloned() else {
         return;
     };
-    let spreads = spreads(&build.plan.sink);
+    let spreads = spreads(&build.plan.sink, &build.source);
     build.plan.sink.set_part(partition.part());
     // A partition has less state than all rows.
     build.out_of_core = OutOfCoreMemory::default();
@@ -375,9 +376,11 @@ fn consists_of(expression: &Expr, given: &dyn Fn(&Expr) -> bool) -> bool {
     }
 }
 
-/// Whether NULL keys, which have no match, may be in any partition, for the sink of a build side.
-pub(crate) fn spreads(build: &SinkPlan) -> bool {
-    !matches!(build, SinkPlan::Multimap { null_keys: true, .. })
+/// Whether NULL keys, which have no match, may be in any partition, for the sink of a build side and rows of
+/// one of the sides. Rows of other pipelines have other numbers in each run, so their NULL keys are in one
+/// partition.
+pub(crate) fn spreads(build: &SinkPlan, rows: &PipelineSource) -> bool {
+    !matches!(build, SinkPlan::Multimap { null_keys: true, .. }) && scans(rows)
 }
 
 /// Bytes of a row of a build side, or of a probe side, from the types: including its slot in a hash table and

@@ -31,7 +31,7 @@ impl Emitter<'_> {
             hash = self.define_as("u64", &format!("hash_next({hash}, {word}, {}u)", number + 1));
         }
         if spreads && !nulls.is_empty() {
-            let row = self.expression(&Expr::row_number())?.code;
+            let row = self.expression(&Expr::table_row())?.code;
             let nulls = nulls.join(" || ");
             hash = self.define_as("u64", &format!("{nulls} ? hash_word(u64({row})) : {hash}"));
         }
