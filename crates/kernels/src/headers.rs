@@ -45,6 +45,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/link_select.h",
     "galatea/args/list_rows.h",
     "galatea/args/match_lanes.h",
+    "galatea/args/merge_marks.h",
     "galatea/args/nothing.h",
     "galatea/args/parquet_copy_strings.h",
     "galatea/args/parquet_decode.h",

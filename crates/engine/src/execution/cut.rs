@@ -9,6 +9,7 @@
 
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
+use super::hash_ranges::{BucketRows, HashRange, equal_ranges};
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
@@ -21,10 +22,6 @@ use galatea_codegen::{AlignedSide, SinkPlan};
 use galatea_expression::BUCKETS;
 use galatea_store::KeyZones;
 use std::iter::zip;
-use std::ops::Range;
-
-/// Maximum number of partitions that a kernel writes (`partition.cuh`).
-pub(super) const MAX_PARTITIONS: u32 = 256;
 
 /// Maximum number of keys in a partition: indices of arrays have 32 bits.
 const MAX_KEYS: u64 = 1 << 30;
@@ -67,59 +64,12 @@ pub(super) enum Partitions {
     Keys(KeyPartitions),
 }
 
-/// A range of hash buckets. If rows of equal keys are more than fit, slices of them.
-#[derive(Debug, Clone)]
-pub(super) struct HashRange {
-    buckets: Range<u32>,
-    slices: Slices,
-}
-
-impl HashRange {
-    /// All rows of these buckets.
-    fn whole(buckets: Range<u32>) -> Self {
-        Self {
-            buckets,
-            slices: Slices::default(),
-        }
-    }
-
-    /// The combinations of `numbers` slices of the build side and of the probe side of a bucket.
-    fn slices(bucket: u32, numbers: [u32; 2]) -> impl Iterator<Item = Self> {
-        let slice = |number: u32, of: u32| {
-            let first = |number: u32| (u64::from(number) * u64::from(BUCKETS) / u64::from(of)) as u32;
-            (of > 1).then(|| first(number)..first(number + 1))
-        };
-        let [builds, probes] = numbers;
-        (0..builds).flat_map(move |build| {
-            (0..probes).map(move |probe| Self {
-                buckets: bucket..bucket + 1,
-                slices: Slices {
-                    build: slice(build, builds),
-                    probe: slice(probe, probes),
-                },
-            })
-        })
-    }
-}
-
-/// The number of slices for this number of rows if `most` fit; 1 if they fit. Slices have about equal numbers
-/// of rows. `None` if there are too many.
-fn slices_of(rows: u64, most: u64) -> Option<u32> {
-    if rows <= most {
-        return Some(1);
-    }
-    // A quarter more than necessary, because the hash does not distribute the rows exactly.
-    let number = (rows + rows / 4).div_ceil(most.max(1));
-    u32::try_from(number)
-        .ok()
-        .filter(|number| *number <= MAX_PARTITIONS)
-}
-
 /// Partitions by the hash of the key.
 pub(super) struct HashPartitions {
     /// The partitions.
     pub(super) ranges: Vec<HashRange>,
-    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
+    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many, or
+    /// if a bucket is sliced.
     pub(super) equal: Option<u32>,
     /// Maximum number of build rows in a partition; of groups: the expected number.
     pub(super) most: u64,
@@ -127,6 +77,9 @@ pub(super) struct HashPartitions {
     pub(super) rows: u64,
     /// Maximum number of rows that the pipeline scans in a partition, if these are pairs or groups.
     scanned: u64,
+    /// Whether matches of rows of the probe side, and of the build side, are merged over slices of the other
+    /// side.
+    numbered: [bool; 2],
 }
 
 /// Partitions by the value of an integer key. Chunks of a table in the order of the key are read in few
@@ -156,11 +109,7 @@ impl KeyPartitions {
 impl HashPartitions {
     /// Number of partitions that are slices of a bucket.
     fn slices(&self) -> usize {
-        let sliced = self
-            .ranges
-            .iter()
-            .filter(|range| range.slices != Slices::default());
-        sliced.count()
+        self.ranges.iter().filter(|range| range.is_sliced()).count()
     }
 }
 
@@ -194,6 +143,24 @@ impl Cut {
         }
     }
 
+    /// Whether matches of rows of the probe side, and of the build side, are merged over slices of the other
+    /// side.
+    pub(super) fn numbered(&self) -> [bool; 2] {
+        match &self.partitions {
+            Partitions::Hashes(hashes) => hashes.numbered,
+            Partitions::Keys(_) => [false; 2],
+        }
+    }
+
+    /// Whether no later slice of the other side follows the partition with this number, for its rows of the
+    /// probe side and of the build side.
+    pub(super) fn last_slices(&self, number: usize) -> [bool; 2] {
+        match &self.partitions {
+            Partitions::Hashes(hashes) => hashes.ranges[number].last,
+            Partitions::Keys(_) => [true; 2],
+        }
+    }
+
     /// Restricts the graph of a pipeline to the partition with this number.
     pub(super) fn restrict(&self, graph: &mut PipelineGraph, id: PipelineId, number: usize) {
         let partition = match &self.partitions {
@@ -202,6 +169,7 @@ impl Cut {
                 range: hashes.ranges[number].buckets.clone(),
                 most: hashes.most,
                 slices: hashes.ranges[number].slices.clone(),
+                numbered: hashes.numbered,
             },
             Partitions::Keys(keys) => {
                 let (number, is_last) = (number as u32, number + 1 == keys.number as usize);
@@ -213,6 +181,7 @@ impl Cut {
                     range: number..if is_last { BUCKETS } else { number + 1 },
                     most: 1 << keys.shift,
                     slices: Slices::default(),
+                    numbered: [false; 2],
                 }
             }
         };
@@ -258,18 +227,6 @@ impl Cut {
     }
 }
 
-/// The least number of equal ranges of buckets, a power of two up to [`MAX_PARTITIONS`], so that each side,
-/// given as its rows by bucket and a maximum, has at most that number of rows in a range.
-fn equal_ranges(sides: &[(&[u64], u64)]) -> Option<u32> {
-    let fits = |number: u32, (rows, most): &(&[u64], u64)| {
-        let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
-        ranges.all(|range| range.iter().sum::<u64>() <= *most)
-    };
-    (1..=MAX_PARTITIONS.ilog2())
-        .map(|bits| 1 << bits)
-        .find(|number| sides.iter().all(|side| fits(*number, side)))
-}
-
 impl Executor<'_> {
     /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
     /// there is no such join, the groups, or the join with the largest build side. `again`: an attempt with
@@ -307,9 +264,9 @@ impl Executor<'_> {
         if cuts.iter().any(is_large) {
             cuts.retain(|cut| is_large(cut) || cut.is_whole());
         }
-        // The partitions of the first one change last. These are groups, because rows of all partitions of the
-        // joins fill their table. Ranges of a key change fastest: a range reads only its own chunks, but a
-        // range of hashes reads the whole build side.
+        // The partitions of the first one change last. These are groups, because rows of all partitions of
+        // the joins fill their table. Ranges of a key change fastest: a range reads only its own chunks, but
+        // a range of hashes reads the whole build side.
         let is_pruned = |cut: &Cut| matches!(cut.partitions, Partitions::Keys(_));
         cuts.sort_by_key(|cut| (!cut.state.is_of_groups(), is_pruned(cut)));
         match refused {
@@ -362,6 +319,7 @@ impl Executor<'_> {
                 most: groups.div_ceil(number),
                 rows,
                 scanned: rows,
+                numbered: [false; 2],
             }),
         })
     }
@@ -515,7 +473,7 @@ impl Executor<'_> {
         }
         let sink = &build.plan.sink;
         let own_key = (own, spreads(sink, &build.source));
-        let build_rows = self
+        let mut build_rows = self
             .rows_by_hash(build, &build.plan.filters, own_key, &pipeline.counts)
             .await?;
         let probe_rows = match join.probe(pipeline) {
@@ -537,44 +495,38 @@ impl Executor<'_> {
         };
         // A power of two needs no additional slots.
         let most = 1u64 << most.max(1).ilog2();
+        let rows: u64 = build_rows.iter().sum();
+        let takes_slot_per_key = match build.plan.sink {
+            // A repeated key is refused.
+            SinkPlan::Build { unique: true, .. } => rows / u64::from(BUCKETS) <= most,
+            SinkPlan::Build { .. } => true,
+            _ => false,
+        };
+        if takes_slot_per_key && key_in_groups(build, own).is_none() {
+            // A bucket of more rows has equal keys. If it does not, its table of keys is full, and the run
+            // fails.
+            build_rows.iter_mut().for_each(|rows| *rows = (*rows).min(most));
+        }
         let probe_most = join
             .probe(pipeline)
             .map_or(u64::MAX, |(probe, _)| bytes / row_bytes(&probe.plan.sink));
-        let of = |rows: &[u64], part: usize| rows.get(part).copied().unwrap_or(0);
-        let may_slice = join.slices(pipeline);
-        let mut ranges = Vec::new();
-        let (mut first, mut build_held, mut probe_held) = (0, 0, 0);
-        let mut pairs = 0u64;
-        for part in 0..BUCKETS {
-            let (own, others) = (of(&build_rows, part as usize), of(&probe_rows, part as usize));
-            let both = own.saturating_mul(others);
-            pairs = pairs
-                .saturating_add(both)
-                .saturating_add(own)
-                .saturating_add(others);
-            let fits = [own <= most, others <= probe_most];
-            if build_held + own > most || probe_held + others > probe_most {
-                if first < part {
-                    ranges.push(HashRange::whole(first..part));
-                }
-                (first, build_held, probe_held) = (part, 0, 0);
-            }
-            if fits == [true, true] {
-                build_held += own;
-                probe_held += others;
-                continue;
-            }
-            let numbers = [slices_of(own, most), slices_of(others, probe_most)];
-            let allowed = zip(fits, may_slice).all(|(fits, may)| fits || may);
-            let ([Some(builds), Some(probes)], true) = (numbers, allowed) else {
-                return Err(self.too_many(own.max(others), bytes, row_bytes(&build.plan.sink)));
-            };
-            ranges.extend(HashRange::slices(part, [builds, probes]));
-            first = part + 1;
-        }
-        if first < BUCKETS {
-            ranges.push(HashRange::whole(first..BUCKETS));
-        }
+        let sides = BucketRows {
+            rows: [&build_rows, &probe_rows],
+            most: [most, probe_most],
+            may_slice: join.slices(pipeline),
+            pairs: match join.marks_matches(pipeline) {
+                true => bytes.saturating_mul(8),
+                false => u64::MAX,
+            },
+        };
+        let too_many = |rows| self.too_many(rows, bytes, row_bytes(&build.plan.sink));
+        let (ranges, pairs) = sides.ranges().map_err(too_many)?;
+        let [keeps_probe, keeps_build] = join.preserved(pipeline);
+        let are_sliced = |of: fn(&Slices) -> bool| ranges.iter().any(|range| of(&range.slices));
+        let numbered = [
+            keeps_probe && are_sliced(|slices| slices.build.is_some()),
+            keeps_build && are_sliced(|slices| slices.probe.is_some()),
+        ];
         Ok(Cut {
             state: join,
             sides: vec![match join {
@@ -583,6 +535,8 @@ impl Executor<'_> {
             }],
             partitions: Partitions::Hashes(HashPartitions {
                 equal: match join {
+                    // A Triton join has no slices.
+                    _ if ranges.iter().any(HashRange::is_sliced) => None,
                     // Both sides of a partition are on the device, with rows of the next one.
                     PartitionedState::Pairs => {
                         equal_ranges(&[(&build_rows, most / 2), (&probe_rows, probe_most / 2)])
@@ -591,8 +545,9 @@ impl Executor<'_> {
                 },
                 ranges,
                 most,
-                rows: build_rows.iter().sum(),
+                rows,
                 scanned: pairs.min(MAX_PAIRS),
+                numbered,
             }),
         })
     }

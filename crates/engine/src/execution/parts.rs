@@ -23,8 +23,9 @@
 //! If a pipeline has two such joins with different keys, each partition of the larger build side is combined
 //! with each partition of the other one, which is computed again each time.
 //!
-//! If the rows of a single key exceed the memory of a partition, the run fails for lack of memory and the
-//! subtree runs on the CPU.
+//! If the rows of a single key exceed the memory of a partition, they are joined in slices
+//! (`hash_ranges.rs`). If the join cannot be sliced, the run fails for lack of memory and the subtree runs on
+//! the CPU.
 
 use super::attempt::Shrinking;
 use super::cut::Cut;
@@ -216,6 +217,8 @@ impl Executor<'_> {
         };
         // Each partition returns its first rows in an order, among which an operator above chooses.
         let fetch = pipeline.fetch_in_any_order();
+        // The matches of preserved rows in earlier slices.
+        let mut marks = self.slice_marks(pipeline, row_cut).await?;
         // The partitions of the current build sides.
         let mut made = Vec::new();
         for number in 0..all_parts {
@@ -232,9 +235,19 @@ impl Executor<'_> {
             }
             let part = graph.pipeline(pipeline.id());
             made = parts;
-            for number in cuts.iter().flat_map(|cut| cut.sides.iter().copied()) {
-                if sides[number].is_none() {
-                    sides[number] = Some(self.side(part, number, plan.lookups_of(number)).await?);
+            for (cut, number_of_part) in cuts.iter().zip(&made) {
+                for number in &cut.sides {
+                    if sides[*number].is_some() {
+                        continue;
+                    }
+                    let mut rows = self.side(part, *number, plan.lookups_of(*number)).await?;
+                    if cut.state == PartitionedState::Pairs
+                        && let Some(seen) = marks.take()
+                    {
+                        let (merged, matches) = self.merge_slice(seen, rows, (cut, *number_of_part)).await?;
+                        (marks, rows) = (Some(merged), matches);
+                    }
+                    sides[*number] = Some(rows);
                 }
             }
             let view = match (

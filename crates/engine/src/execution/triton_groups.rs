@@ -8,10 +8,11 @@
 //!                                                           └── rows of another pipeline ── its sink, which is carried on
 //! ```
 
-use super::cut::{Cut, MAX_PARTITIONS, Partitions};
+use super::cut::{Cut, Partitions};
 use super::error::Failure;
 use super::executor::Executor;
 use super::gathered::{PartitionedSide, Pieces};
+use super::hash_ranges::MAX_PARTITIONS;
 use super::part_runs::PartRuns;
 use super::parts::{Parts, rows_of_part};
 use super::pipeline_run::Output;

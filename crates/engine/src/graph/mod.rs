@@ -35,7 +35,7 @@ pub(crate) use kept_counts::CountInputs;
 pub use kept_counts::KeptCounts;
 pub use key_bounds::KeyBounds;
 pub use out_of_core_memory::OutOfCoreMemory;
-pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, Slices, counting, in_slice};
+pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, ROW_COLUMNS, Slices, counting, in_slice};
 pub(crate) use pipeline::key_name;
 pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, ScannedTable};
 pub use pipeline_graph::{Edge, PipelineGraph, PipelineId, PipelineRef};

@@ -34,7 +34,13 @@ pub(crate) struct Partition {
     pub(crate) most: u64,
     /// The slices of both sides, if rows of equal keys are more than fit.
     pub(crate) slices: Slices,
+    /// Whether rows of the probe side, and of the build side, have their row number as a column of the join:
+    /// their matches in all slices of the other side are merged.
+    pub(crate) numbered: [bool; 2],
 }
+
+/// The numbers of the columns of a join with the row numbers of the probe side, and of the build side.
+pub(crate) const ROW_COLUMNS: [usize; 2] = [usize::MAX - 1, usize::MAX];
 
 /// Slices of the build side and of the probe side of a partition: buckets of the hash of a row's number in
 /// its table. Without a slice, the partition has all rows of its keys.
@@ -63,6 +69,7 @@ impl Partition {
             range: 0..0,
             most: 1,
             slices: Slices::default(),
+            numbered: [false; 2],
         }
     }
 
@@ -162,6 +169,7 @@ mod tests {
             range: number..end,
             most: 8,
             slices: Slices::default(),
+            numbered: [false; 2],
         };
         assert_eq!(partition(0, 1).bounds(), Some([-5, 2]));
         assert_eq!(partition(1, 2).bounds(), Some([3, 10]));

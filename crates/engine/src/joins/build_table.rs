@@ -2,8 +2,7 @@
 //! them up have run.
 
 use crate::device::{DeviceRuntime, RunError};
-use crate::joins::pairs::PairSizes;
-use crate::joins::pairs::{JoinPart, Pairs};
+use crate::joins::pairs::{JoinPart, PairSizes, Pairs, SeenRows};
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use crate::rows::partitions::PartitionedRows;
 use crate::rows::stored::StoredRows;
@@ -351,6 +350,41 @@ impl BuiltTable {
             _ => unreachable!("a join's pipelines look up its own parts"),
         };
         Self { string_rows, ..pairs }
+    }
+
+    /// Merges the matches of a join's rows in a slice of the other side with those of earlier slices; see
+    /// [`Pairs::merge`]. Other tables are unchanged.
+    pub(crate) fn merge_marks(
+        &mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        seen: &mut SeenRows,
+        last: [bool; 2],
+    ) -> Result<(), RunError> {
+        let mut uses = self.uses(Access::ReadWrite);
+        uses.extend(seen.uses());
+        if !runtime.memory().grant(&mut uses)? {
+            let needed = uses.iter().map(Use::bytes).sum();
+            return Err(RunError::full(
+                runtime.device().budget(),
+                "the matches of a slice",
+                needed,
+            ));
+        }
+        drop(uses);
+        self.used_by(runtime, stream)?;
+        seen.used_by(stream)?;
+        if let Content::Join(JoinPart::Pairs(pairs)) = &mut self.content {
+            let merged = pairs.merge(runtime, stream, seen, last);
+            // No buffer of a failed merge is freed while a kernel runs.
+            stream.synchronize()?;
+            merged?;
+            self.rows = pairs.rows();
+            self.build_side = Arc::new(pairs.build_side());
+        }
+        self.park();
+        seen.park();
+        Ok(())
     }
 
     /// Number of rows to allocate until they are sorted; 0 for other tables.

@@ -3,7 +3,7 @@
 //! side, keep the rows of the partition.
 
 use crate::graph::{
-    OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, in_slice,
+    OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, ROW_COLUMNS, in_slice,
 };
 use galatea_codegen::{AlignedSide, Marking, PartitionPasses, RowOrder, SinkPlan};
 use galatea_expression::{BuildPart, Expr, ExprKind};
@@ -216,28 +216,54 @@ impl PartitionedState {
     }
 
     /// Whether rows of equal keys on the build side, and on the probe side, may be in several partitions of a
-    /// multimap join. A row that is returned without a match has to be compared with all rows of the other
-    /// side, and so has a probe row that is returned once. Slices depend on the order of a table.
+    /// multimap join. Slices depend on the order of a table. A preserved row has a match if it has one in any
+    /// slice of the other side, and is identified there by its number in its table.
     pub(crate) fn slices(self, pipeline: PipelineRef<'_>) -> [bool; 2] {
-        let (Some((probe, side)), Some(rows)) = (self.probe(pipeline), pipeline.rows_from()) else {
+        let Some((probe, side)) = self.probe(pipeline) else {
             return [false; 2];
         };
         let Some(build) = probe.build(side) else {
             return [false; 2];
         };
+        let [probes, builds] = [probe, build].map(|side| scans(&side.source));
+        let [keeps_probe, keeps_build] = self.preserved(pipeline);
+        [
+            builds && (probes || !keeps_probe),
+            probes && (builds || !keeps_build),
+        ]
+    }
+
+    /// Whether a multimap join preserves rows of the probe side, and of the build side: it returns a row once
+    /// that has no match, or that has one.
+    pub(crate) fn preserved(self, pipeline: PipelineRef<'_>) -> [bool; 2] {
+        let (Some((probe, _)), Some(rows)) = (self.probe(pipeline), pipeline.rows_from()) else {
+            return [false; 2];
+        };
         let keeps_all = matches!(probe.plan.sink, SinkPlan::Probe { keeps_all: true, .. });
-        let [alone, build_alone] = match rows.plan.sink {
+        match rows.plan.sink {
             SinkPlan::Mark {
                 marking: Marking::Outer { probe, build, .. },
                 ..
             } => [probe || keeps_all, build],
             SinkPlan::Mark { .. } => [true, false],
             _ => [keeps_all, false],
+        }
+    }
+
+    /// Whether a multimap join has a bit for each match: whether it fulfils the condition of an outer join.
+    pub(crate) fn marks_matches(self, pipeline: PipelineRef<'_>) -> bool {
+        let marking = |rows: PipelineRef<'_>| match rows.plan.sink {
+            SinkPlan::Mark { marking, .. } => Some(marking),
+            _ => None,
         };
-        [
-            !alone && scans(&build.source),
-            !build_alone && scans(&probe.source),
-        ]
+        let marking = self.probe(pipeline).and(pipeline.rows_from()).and_then(marking);
+        matches!(
+            marking,
+            Some(Marking::Outer {
+                conditional: true,
+                ..
+            })
+        )
     }
 
     /// The pipeline that probes the build side, and the number of the build side there.
@@ -285,7 +311,24 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parti
     };
     let (build, sink) = (build.id(), build.plan.sink.clone());
     restrict_build(graph, build, partition);
+    let numbers = |side: usize| (ROW_COLUMNS[side], Expr::table_row());
+    if let ([_, true], SinkPlan::Multimap { columns, .. }) =
+        (partition.numbered, &mut graph.pipeline_mut(build).plan.sink)
+    {
+        columns.push(numbers(1));
+    }
     let probe = graph.pipeline_mut(probe);
+    if let (
+        [true, _],
+        SinkPlan::Probe {
+            columns, keeps_all, ..
+        },
+    ) = (partition.numbered, &mut probe.plan.sink)
+    {
+        columns.push(numbers(0));
+        // The merged matches determine which rows are returned without one.
+        *keeps_all = false;
+    }
     if let Some(key) = probe.plan.key_of(AlignedSide::Other(side)).cloned() {
         probe.key_bounds.extend(partition.pruning(&key, true));
         if partition.is_whole() {

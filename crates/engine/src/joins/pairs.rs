@@ -13,6 +13,10 @@
 //! Matches are not materialised: a row of the pipeline above finds its match by its number (`pairs.cuh`), and
 //! columns by the numbers of the two rows.
 
+mod merge;
+
+pub(crate) use merge::SeenRows;
+
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
@@ -154,6 +158,8 @@ pub(crate) struct ProbeRows {
     offsets: Option<WorkingRegion<u64>>,
     rows: u64,
     pairs: u64,
+    /// Number of the query.
+    owner: u64,
 }
 
 impl ProbeRows {
@@ -168,6 +174,7 @@ impl ProbeRows {
             offsets: None,
             rows: 0,
             pairs: 0,
+            owner: allocator.owner,
         })
     }
 
@@ -216,6 +223,23 @@ impl ProbeRows {
         all.extend(self.offsets.as_mut().map(|offsets| offsets as &mut dyn Region));
         all
     }
+}
+
+/// The numbers of the bits of a bitmap that are `wanted`, among the first `rows`, and how many there are.
+fn collect(
+    allocator: &Allocator<'_>,
+    bits: &WorkingRegion<u32>,
+    rows: u64,
+    wanted: bool,
+) -> Result<(WorkingRegion<u32>, u64), RunError> {
+    let mut numbers = allocator.zeroed::<u32>(rows)?;
+    let mut found = allocator.zeroed::<u64>(1)?;
+    let kernel = CollectBits::new(allocator.runtime.device())?;
+    let words = bits.slice(..rows.div_ceil(32) as usize)?;
+    let to = numbers.slice_mut(..rows as usize)?;
+    kernel.launch(allocator.stream, In(words), wanted, Out(to), InOut(&mut *found))?;
+    let found = allocator.stream.read(&found, ..)?[0];
+    Ok((numbers, found))
 }
 
 /// The matches and rows of a join that satisfy its condition.
@@ -276,24 +300,15 @@ impl Marks {
 
     /// Collects the rows without a match, after all matches have been marked.
     pub(crate) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
-        let collect = |bits: &WorkingRegion<u32>, rows: u64, wanted: bool| {
-            let mut numbers = allocator.zeroed::<u32>(rows)?;
-            let mut found = allocator.zeroed::<u64>(1)?;
-            let kernel = CollectBits::new(allocator.runtime.device())?;
-            let words = bits.slice(..rows.div_ceil(32) as usize)?;
-            let to = numbers.slice_mut(..rows as usize)?;
-            kernel.launch(allocator.stream, In(words), wanted, Out(to), InOut(&mut *found))?;
-            Ok::<_, RunError>((numbers, allocator.stream.read(&found, ..)?[0]))
-        };
         if let Marking::Mark { .. } = self.plan.marking {
             self.alone[0] = self.sizes.probe;
         } else if let Some(bits) = &self.probe {
             let wanted = self.plan.marking == Marking::Semi;
-            let (numbers, found) = collect(bits, self.sizes.probe, wanted)?;
+            let (numbers, found) = collect(allocator, bits, self.sizes.probe, wanted)?;
             (self.probe_alone, self.alone[0]) = (Some(numbers), found);
         }
         if let Some(bits) = &self.build {
-            let (numbers, found) = collect(bits, self.sizes.build, false)?;
+            let (numbers, found) = collect(allocator, bits, self.sizes.build, false)?;
             (self.build_alone, self.alone[1]) = (Some(numbers), found);
         }
         Ok(())

@@ -28,6 +28,7 @@ const QUERIES: &[&str] = &[
     "SELECT s.k, s.v, r.v FROM s LEFT JOIN r ON s.k = r.k",
     "SELECT k, count(*), sum(v) FROM r GROUP BY k",
     "SELECT count(*), max(n), sum(total) FROM (SELECT k, count(*) AS n, sum(v) AS total FROM r GROUP BY k)",
+    "SELECT count(*), count(r.k), sum(r.v), sum(s.v) FROM s FULL JOIN r ON s.v = CASE WHEN r.v < 9000 THEN 6 ELSE r.v END AND r.v > s.v",
 ];
 
 /// The concurrent query.
@@ -243,6 +244,12 @@ async fn out_of_core_joins_of_repeated_keys_survive_failing_calls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn returned_rows_of_partitions_survive_failing_calls() {
     partitions_survive_failing_calls(6, "multipass", "320 KiB", "one after another").await;
+}
+
+/// The matches of a preserved row are merged over slices of the other side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn merged_slices_survive_failing_calls() {
+    partitions_survive_failing_calls(9, "multipass", "320 KiB", "slices of rows with equal keys").await;
 }
 
 /// The rows of groups are partitioned, spilled and read back, and the groups are returned.

@@ -30,6 +30,7 @@ mod files_of_tables;
 mod front;
 mod groups;
 mod guards;
+mod heavy_keys;
 mod host_rows;
 mod hostile;
 mod install;

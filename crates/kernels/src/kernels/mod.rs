@@ -31,6 +31,7 @@ mod link_probe;
 mod link_select;
 mod list_rows;
 mod match_lanes;
+mod merge_marks;
 mod nothing;
 mod parquet;
 mod pipeline;
@@ -86,6 +87,7 @@ pub use link_probe::{LinkProbe, LinkProbeArguments, Tuples};
 pub use link_select::{LinkSelect, LinkSelectArguments, Selection};
 pub use list_rows::{ListRows, ListRowsArguments};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
+pub use merge_marks::{ChosenRows, MergeMarks, MergeMarksArguments, SliceMatches};
 pub use nothing::{Nothing, NothingArguments};
 pub use parquet::{
     PARQUET_PADDING, ParquetBounds, ParquetCodec, ParquetCopyStrings, ParquetCopyStringsArguments,
@@ -163,6 +165,7 @@ pub const KERNELS: &[KernelEntry] = &[
     LinkSelect::ENTRY,
     ListRows::ENTRY,
     MatchLanes::ENTRY,
+    MergeMarks::ENTRY,
     Nothing::ENTRY,
     ParquetCopyStrings::ENTRY,
     ParquetDecompress::ENTRY,

@@ -1,11 +1,11 @@
-//! The table of the keys of a build side.
+//! The table of the keys of a build side, and the matches of rows over slices of the other side of a join.
 
 use std::collections::HashSet;
 
 use galatea_device::{
-    ArgumentBytes, Device, DeviceOptions, EmulatorOptions, Geometry, Program, testing,
+    ArgumentBytes, Device, DeviceOptions, EmulatorOptions, Geometry, In, InOut, Out, Program, testing,
 };
-use galatea_kernels::headers;
+use galatea_kernels::{ChosenRows, MergeMarks, SliceMatches, headers};
 
 use crate::emulated;
 
@@ -87,6 +87,74 @@ fn full_key_table_refuses_new_keys() {
     for device in devices() {
         for (slots, distinct) in [(1, 0), (1, 1), (1, 2), (64, 63), (64, 64), (64, 65), (64, 1000)] {
             check_insertion(&device, slots, distinct, if distinct == 0 { 0 } else { 1500 });
+        }
+    }
+}
+
+/// Rows in slices in various orders, compared with the matches of each row over all slices.
+#[test]
+fn marks_of_slices_are_merged_by_row() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = MergeMarks::new(&device).unwrap();
+        for len in [1usize, 31, 32, 33, 1000] {
+            const SLICES: usize = 4;
+            // Every 17th row is in another partition.
+            let rows: Vec<i64> = (0..(len + len / 16) as i64).filter(|row| row % 17 != 5).collect();
+            let matches = |row: i64, slice: usize| (row * 31 + 7) % 5 == slice as i64 || row % 11 == 3;
+            let mut seen = device
+                .zeroed::<u32>(&stream, rows.len() / 16 + 2 + len / 32)
+                .unwrap();
+            let mut returned = vec![Vec::new(); 2];
+            for slice in 0..SLICES {
+                let mut order = rows.clone();
+                order.rotate_left(slice * 7 % rows.len());
+                let bytes: Vec<u8> = order.iter().flat_map(|row| row.to_ne_bytes()).collect();
+                let numbers = device.upload(&stream, &bytes).unwrap();
+                let mut words = vec![0u32; rows.len().div_ceil(32)];
+                let starts: Vec<u32> = order
+                    .iter()
+                    .enumerate()
+                    .map(|(at, row)| {
+                        let found = matches(*row, slice);
+                        words[at / 32] |= u32::from(found) << (at % 32);
+                        if found { at as u32 } else { u32::MAX }
+                    })
+                    .collect();
+                let (bits, lists) = (
+                    device.upload(&stream, &words).unwrap(),
+                    device.upload(&stream, &starts).unwrap(),
+                );
+                let last = slice + 1 == SLICES;
+                let given = match slice % 2 {
+                    0 => SliceMatches::Bits(In(&bits)),
+                    _ => SliceMatches::Lists(In(&lists)),
+                };
+                let mut chosen = device.upload(&stream, &vec![u32::MAX; words.len()]).unwrap();
+                let choice = ChosenRows {
+                    matched: true,
+                    unmatched: last,
+                };
+                kernel
+                    .launch(
+                        &stream,
+                        (In(&numbers), given),
+                        InOut(&mut seen),
+                        Out(&mut chosen),
+                        choice,
+                    )
+                    .unwrap();
+                let chosen = stream.read(&chosen, ..).unwrap();
+                for at in (0..32 * chosen.len()).filter(|at| chosen[at / 32] >> (at % 32) & 1 != 0) {
+                    returned[usize::from(matches(order[at], slice))].push(order[at]);
+                }
+            }
+            for (found, mut returned) in [false, true].into_iter().zip(returned) {
+                returned.sort_unstable();
+                let any = |row: &i64| (0..SLICES).any(|slice| matches(*row, slice)) == found;
+                let expected: Vec<i64> = rows.iter().copied().filter(any).collect();
+                assert_eq!(returned, expected, "rows with matches: {found}, of {len}");
+            }
         }
     }
 }

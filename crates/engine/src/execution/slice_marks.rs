@@ -1,0 +1,74 @@
+//! The matches of preserved rows over the slices of the other side of a join, between the runs over two
+//! slices ([`Pairs::merge`](crate::joins::pairs::Pairs::merge)).
+
+use super::cut::Cut;
+use super::error::Failure;
+use super::executor::Executor;
+use crate::device::RunError;
+use crate::graph::PipelineRef;
+use crate::joins::build_table::SideRows;
+use crate::joins::pairs::SeenRows;
+
+/// The preserved rows of a join that had a match in earlier slices.
+pub(super) struct SliceMarks {
+    seen: SeenRows,
+    /// The partition that was merged last.
+    part: Option<usize>,
+}
+
+impl Executor<'_> {
+    /// No matches yet, of a join in these partitions; `None` if no matches are merged.
+    pub(super) async fn slice_marks(
+        &self,
+        pipeline: PipelineRef<'_>,
+        cut: Option<&Cut>,
+    ) -> Result<Option<SliceMarks>, Failure> {
+        let Some((cut, (probe, side))) = cut.and_then(|cut| Some((cut, cut.state.probe(pipeline)?))) else {
+            return Ok(None);
+        };
+        let numbered = cut.numbered();
+        if numbered == [false; 2] {
+            return Ok(None);
+        }
+        let mut rows = [None; 2];
+        for (number, side) in [Some(probe), probe.build(side)].into_iter().enumerate() {
+            if let Some(side) = side.filter(|_| numbered[number]) {
+                let plan = side.plan.resolved().map_err(Failure::Input)?;
+                rows[number] = Some(self.view(side, &plan, &[]).await?.rows);
+            }
+        }
+        Ok(Some(SliceMarks {
+            seen: SeenRows::new(rows),
+            part: None,
+        }))
+    }
+
+    /// Merges the matches of a partition, which are the rows of a pipeline, with those of earlier ones.
+    pub(super) async fn merge_slice(
+        &self,
+        mut marks: SliceMarks,
+        matches: SideRows,
+        (cut, part): (&Cut, usize),
+    ) -> Result<(SliceMarks, SideRows), Failure> {
+        // All partitions are joined again for each partition of another join.
+        if marks.part.is_some_and(|before| part <= before) {
+            marks.seen.clear();
+        }
+        marks.part = Some(part);
+        let runtime = self.session.engine().device(self.config);
+        let runtime = runtime.map_err(RunError::Unsupported)?;
+        let priority = self.config.priority.of_stream(false);
+        let last = cut.last_slices(part);
+        let merged = tokio::task::spawn_blocking(move || {
+            let streams = runtime.take_streams(priority)?;
+            if let SideRows::Built(table) = &matches {
+                let mut table = table.lock();
+                table.merge_marks(&runtime, &streams.compute, &mut marks.seen, last)?;
+            }
+            runtime.give_streams(streams);
+            Ok::<_, RunError>((marks, matches))
+        });
+        let merged = merged.await.map_err(|error| RunError::Ended(error.to_string()));
+        Ok(merged??)
+    }
+}
