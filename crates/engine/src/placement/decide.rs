@@ -4,8 +4,8 @@
 //! comparison. With `'auto'`, `Assessment::compared` (`assessment.rs`) calls [`decide`] for each subtree, and
 //! `decision.rs` calls [`reason_for_cpu`] for the query. Before that, `find.rs` has found the pipelines of
 //! the subtree, and `Assessment::supported` has refused subtrees without work, those that an earlier run
-//! refused, and, with `'auto'`, subtrees without a table of `galatea.tuning.min_rows` rows, filters over few groups,
-//! and rows that CPU operators compute. A supported subtree runs on the device if
+//! refused, and, with `'auto'`, subtrees without a table of `galatea.tuning.min_rows` rows, filters over few
+//! groups, and rows that CPU operators compute. A supported subtree runs on the device if
 //!
 //! ```text
 //! hot + unpaid <= CPU
@@ -15,9 +15,9 @@
 //! CPU      seconds on the CPU; if columns or kernels are missing, a lower bound
 //! ```
 //!
-//! Estimates of joins that multiply rows can be too high by factors of a hundred. If they raise the CPU's time
-//! by a factor of 4 or more, and the CPU appears faster, both are compared again as if no operator multiplied
-//! rows. A pipeline over a table never does.
+//! Estimates of joins that multiply rows can be too high by factors of a hundred. If they raise the CPU's
+//! time by a factor of 4 or more, and the CPU appears faster, both are compared again as if no operator
+//! multiplied rows. A pipeline over a table never does.
 //!
 //! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the device is cold. When runs have
 //! lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the
