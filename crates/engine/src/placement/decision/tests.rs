@@ -275,6 +275,44 @@ async fn small_subtree_of_large_query_is_not_placed() {
     assert!(!decide(&session, &plan).0);
 }
 
+/// The reason why nothing of a query over `t`, and over a table `s` of 10 rows, is placed.
+async fn reason(sql: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (session, ctx) = session(&folder).await;
+    let path = folder.path().join("s.parquet").display().to_string();
+    let small = ctx.sql("SELECT v AS k FROM t WHERE v < 10").await.expect("valid");
+    small
+        .write_parquet(&path, DataFrameWriteOptions::new(), None)
+        .await
+        .expect("written");
+    ctx.register_parquet("s", &path, ParquetReadOptions::default())
+        .await
+        .expect("a table");
+    let config = GalateaConfig {
+        min_rows: SettingValue::parse("1000").expect("a number"),
+        ..auto()
+    };
+    let (plan, mut decision) = (planned(&ctx, sql).await, Decision::default());
+    let placed = place(&session, &config, CORES, plan, &mut decision).expect("placed or not");
+    assert!(!has_gpu(&placed), "the device is cold");
+    decision.reasons.texts.join("; ")
+}
+
+#[tokio::test]
+async fn small_tables_are_placed_with_large_ones() {
+    let alone = reason("SELECT sum(k) FROM s").await;
+    assert!(
+        alone.contains("galatea.tuning.min_rows = 1000, the largest table has 10 rows"),
+        "{alone}"
+    );
+    let groups = "SELECT v % 7 AS g, count(*) AS n FROM t GROUP BY v % 7";
+    let joined = reason(&format!("SELECT sum(n) FROM s JOIN ({groups}) ON k = g")).await;
+    assert!(
+        joined.contains("with loading") && !joined.contains("min_rows"),
+        "{joined}"
+    );
+}
+
 #[tokio::test]
 async fn limit_reduces_predicted_cpu_time() {
     let folder = tempfile::tempdir().expect("a folder");
