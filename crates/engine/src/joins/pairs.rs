@@ -225,7 +225,7 @@ impl ProbeRows {
     }
 }
 
-/// The numbers of the bits of a bitmap that are `wanted`, among the first `rows`, and how many there are.
+/// The numbers of the bits of a bitmap that are `wanted`, among the first `rows`, and their number.
 fn collect(
     allocator: &Allocator<'_>,
     bits: &WorkingRegion<u32>,
