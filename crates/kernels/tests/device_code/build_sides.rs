@@ -2,24 +2,10 @@
 
 use std::collections::HashSet;
 
-use galatea_device::{
-    ArgumentBytes, Device, DeviceOptions, EmulatorOptions, Geometry, In, InOut, Out, Program, testing,
-};
+use galatea_device::{ArgumentBytes, Device, Geometry, In, InOut, Out, Program};
 use galatea_kernels::{ChosenRows, MergeMarks, SliceMatches, headers};
 
-use crate::emulated;
-
-/// Emulated devices, one of which reports races, and a GPU if available.
-fn devices() -> Vec<Device> {
-    let races = EmulatorOptions {
-        seed: 8,
-        races: true,
-        ..EmulatorOptions::default()
-    };
-    let races =
-        Device::emulated(races, DeviceOptions::default()).expect("the emulated device is always there");
-    [emulated(3), races].into_iter().chain(testing::gpu()).collect()
-}
+use crate::joins::devices;
 
 const INSERT: &str = r#"
 #include "galatea/key_table.cuh"

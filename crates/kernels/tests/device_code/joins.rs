@@ -8,7 +8,7 @@ use galatea_kernels::{JoinBuild, JoinClear, JoinHashing, JoinProbe, JoinRows, Jo
 use crate::emulated;
 
 /// Emulated devices, one of which reports races, and a GPU if available.
-fn devices() -> Vec<Device> {
+pub(crate) fn devices() -> Vec<Device> {
     let races = EmulatorOptions {
         seed: 8,
         races: true,

@@ -49,11 +49,11 @@ const UNKNOWN_BITS: u32 = 32;
 /// The group keys of an aggregate, without those that others determine.
 pub(in crate::placement) struct DeterminedKeys {
     /// Numbers of the keys that remain.
-    pub(in crate::placement) kept: Vec<usize>,
+    kept: Vec<usize>,
     /// All keys, over the groups by the keys that remain.
-    pub(in crate::placement) keys: Vec<Expr>,
+    keys: Vec<Expr>,
     /// The build sides that they look up, and the pipelines that build them.
-    pub(in crate::placement) sides: Vec<(BuildSide, Option<Buildable>)>,
+    sides: Vec<(BuildSide, Option<Buildable>)>,
 }
 
 impl DeterminedKeys {
@@ -109,9 +109,7 @@ impl DeterminedKeys {
             kept,
         })
     }
-}
 
-impl DeterminedKeys {
     /// The chain of the groups of the aggregate `plan` over the rows of `rows`. `None` if the groups cannot
     /// be read on the device.
     pub(in crate::placement) fn chain(
