@@ -181,8 +181,8 @@ impl Device {
     }
 
     /// Returns a module of a program soon: the optimised one if it is in memory or on disk, otherwise that of
-    /// the quick tier. The optimised one is then compiled in the background, on one thread for all programs,
-    /// and is the second result.
+    /// the quick tier. The second result is then the optimised one, which is compiled in the background, on
+    /// one thread for all programs, as soon as [`PendingModule::get`] is called.
     ///
     /// # Errors
     /// Those of [`Device::compile`], for the first module.
@@ -192,16 +192,14 @@ impl Device {
             return Ok((compiled, None));
         }
         let compiled = self.compile(&program.clone().tier(Tier::Quick))?;
-        let (device, pending) = (Arc::downgrade(&self.0), PendingModule::default());
-        let made = pending.clone();
-        programs::compile_behind(move || {
-            let Some(device) = device.upgrade() else { return };
-            match device.programs.compile(&optimised) {
-                Ok(compiled) => made.set(compiled),
-                Err(error) => {
+        let device = Arc::downgrade(&self.0);
+        let pending = PendingModule::new(move || {
+            let compiled = device.upgrade()?.programs.compile(&optimised);
+            compiled
+                .inspect_err(|error| {
                     tracing::warn!(program = optimised.name, "not optimised, it stays quick: {error}");
-                }
-            }
+                })
+                .ok()
         });
         Ok((compiled, Some(pending)))
     }
@@ -212,7 +210,7 @@ impl Device {
         self.0.programs.compiled(program)
     }
 
-    /// Waits until every program that [`Device::compile_soon`] queued is compiled, before measurements that
+    /// Waits until every program that [`PendingModule::get`] queued is compiled, before measurements that
     /// background compilation would disturb.
     pub fn finish_compiling() {
         programs::wait_for_behind();

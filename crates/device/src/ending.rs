@@ -24,7 +24,8 @@ pub fn before_the_end<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-fn wait_at_the_end() {
+/// Registers an exit handler that waits. It runs before those that libraries have added until now.
+pub(crate) fn wait_at_the_end() {
     // SAFETY: the function has the required type, lives as long as the program, and does not unwind: it takes
     // a lock that is never poisoned.
     if unsafe { libc::atexit(wait) } != 0 {
@@ -32,10 +33,15 @@ fn wait_at_the_end() {
     }
 }
 
-/// Waits until no such work is in progress, and lets none begin.
-extern "C" fn wait() {
+/// Waits until no such work is in progress, and lets none begin. A program calls it before it ends. Without
+/// the call, an exit handler waits, but not for a library that is being loaded.
+pub fn wait_before_exit() {
     static WAITED: AtomicBool = AtomicBool::new(false);
     if !WAITED.swap(true, Ordering::SeqCst) {
         std::mem::forget(AT_WORK.write());
     }
+}
+
+extern "C" fn wait() {
+    wait_before_exit();
 }

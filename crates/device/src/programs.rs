@@ -5,8 +5,8 @@
 //! large enough for a compiler.
 //!
 //! Callers that cannot wait use the quick tier of a program ([`crate::Device::compile_soon`]), which takes
-//! half of the time. The optimised tier is then compiled in the background, on one thread so that queries
-//! keep the others. A process that ends waits for the programs that are being compiled or loaded for a GPU
+//! half of the time. The optimised tier is compiled in the background once the program is used again, on one
+//! thread so that queries keep the others. A process that ends waits for the programs that are being compiled or loaded for a GPU
 //! then ([`crate::ending`]).
 
 use std::collections::HashMap;
@@ -57,20 +57,47 @@ pub struct Compiled {
 }
 
 /// The optimised module of a program with a module of the quick tier ([`crate::Device::compile_soon`]).
-/// Looking at it costs nothing: callers do so before every launch.
-#[derive(Debug, Clone, Default)]
-pub struct PendingModule(Arc<OnceLock<Compiled>>);
+#[derive(Clone)]
+pub struct PendingModule(Arc<Pending>);
+
+struct Pending {
+    module: OnceLock<Compiled>,
+    /// Compiles the module; taken when its compilation is queued.
+    compile: Mutex<Option<Box<dyn FnOnce() -> Option<Compiled> + Send>>>,
+}
 
 impl PendingModule {
-    /// The module, once it is compiled. It never is if its compilation fails.
-    #[must_use]
-    pub fn get(&self) -> Option<&Compiled> {
-        self.0.get()
+    /// Creates the module that `compile` returns, or that will never exist if it returns `None`.
+    pub(crate) fn new(compile: impl FnOnce() -> Option<Compiled> + Send + 'static) -> Self {
+        Self(Arc::new(Pending {
+            module: OnceLock::new(),
+            compile: Mutex::new(Some(Box::new(compile))),
+        }))
     }
 
-    pub(crate) fn set(&self, compiled: Compiled) {
-        // Each is compiled by one task.
-        let _ = self.0.set(compiled);
+    /// The module, once it is compiled. It never is if its compilation fails. The first call queues the
+    /// compilation: a program that is used once needs no optimised module.
+    #[must_use]
+    pub fn get(&self) -> Option<&Compiled> {
+        let module = self.0.module.get();
+        if module.is_none()
+            && let Some(compile) = self.0.compile.lock().take()
+        {
+            let pending = Arc::clone(&self.0);
+            compile_behind(move || {
+                if let Some(compiled) = compile() {
+                    // Each is compiled by one task.
+                    let _ = pending.module.set(compiled);
+                }
+            });
+        }
+        module
+    }
+}
+
+impl std::fmt::Debug for PendingModule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PendingModule").field(&self.0.module).finish()
     }
 }
 
@@ -141,7 +168,7 @@ impl Programs {
         let module = Arc::new(module);
         *held = Some(Arc::clone(&module));
         let time = start.elapsed();
-        tracing::debug!(program = program.name, ?origin, ?time, "kernel module");
+        tracing::debug!(program = program.name, ?origin, tier = ?program.tier, ?time, "kernel module");
         Ok(Compiled {
             module,
             origin,
@@ -275,7 +302,7 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
 static BEHIND: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
 
 /// Runs a compilation in the background. If the system cannot start a thread, it never runs.
-pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
+fn compile_behind(task: impl FnOnce() + Send + 'static) {
     let behind = BEHIND.get_or_init(|| {
         rayon::ThreadPoolBuilder::new()
             .num_threads(1)

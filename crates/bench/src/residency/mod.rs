@@ -18,6 +18,7 @@ mod report;
 pub use report::{ResidencyReport, Row};
 
 use arrow::array::RecordBatch;
+use galatea_device::Device;
 use galatea_engine::device::DeviceRuntime;
 
 use crate::harness::WARMUPS;
@@ -127,6 +128,7 @@ impl Case<'_> {
             let run = measure::run(&self.session.ctx, &self.query.sql).await?;
             self.check(&run)?;
         }
+        Device::finish_compiling();
         for iteration in 0..self.plan.iterations.max(1) {
             let (resident_bytes, evicted) = (device.memory().bytes(), device.memory().evicted());
             let run = measure::run(&self.session.ctx, &self.query.sql).await?;

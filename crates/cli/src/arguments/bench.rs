@@ -33,8 +33,8 @@ pub(crate) struct BenchArguments {
     /// Number of measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
-    /// Number of warm-up runs of each query before the measured runs.
-    #[arg(long, default_value_t = 1)]
+    /// Number of warm-up runs of each query before the measured runs. The second one optimises kernels.
+    #[arg(long, default_value_t = 2)]
     pub(crate) warmups: u32,
 }
 

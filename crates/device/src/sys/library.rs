@@ -16,10 +16,12 @@
 //! folder that the linker does not search, that fails unless the companion is already loaded: so it is opened
 //! first.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 
 use crate::environment;
 use crate::errors::Missing;
@@ -41,6 +43,29 @@ pub(crate) fn open(name: &Path) -> Result<Library, libloading::Error> {
     // SAFETY: opening runs the library's initialisers. Only NVIDIA's driver and compiler are opened, and
     // their initialisers have no preconditions.
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
+}
+
+/// Opens a library for the life of the process. Other libraries do not see its symbols.
+pub(crate) fn open_alone(name: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: as in `open`.
+    unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) }
+}
+
+/// The file of the loaded library that contains a function; `None` if the linker does not return it.
+pub(crate) fn file_of(function: *const c_void) -> Option<PathBuf> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the linker only compares the address; the struct is written by the call.
+    if unsafe { libc::dladdr(function, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: all zeros are a valid value, and the call succeeded.
+    let name = unsafe { found.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a terminated string that lives as long as the library.
+    let name = unsafe { CStr::from_ptr(name) };
+    std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
 }
 
 /// The dynamic linker's message, which the error keeps as its source.

@@ -1,6 +1,7 @@
 //! The functions of the compiler that are called.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
 
 use cudarc::nvrtc::sys::nvrtcProgram;
 
@@ -56,6 +57,22 @@ impl NvrtcTable {
                 unsafe { bind(&resolver, found) }
             }),
         }
+    }
+
+    /// Opens a copy of NVIDIA's compiler: a file of its own, which the dynamic linker loads once more. The
+    /// error is the linker's message, or names a missing function.
+    pub(crate) fn open_copy(path: &Path) -> Result<Self, String> {
+        let library = library::open_alone(path).map_err(|error| library::reason(&error))?;
+        // SAFETY: the file is a copy of NVIDIA's libnvrtc; it is never unloaded.
+        let table = unsafe { Self::resolve(&|name| library::symbol(&library, name)) };
+        // Never unloaded: the table lives as long as the process.
+        std::mem::forget(library);
+        table.map_err(|name| format!("{} has no function {name}", path.display()))
+    }
+
+    /// The file that contains the compiler; `None` if the linker does not return it.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        library::file_of(self.nvrtcVersion as *const c_void)
     }
 
     /// NVRTC's description of a code.

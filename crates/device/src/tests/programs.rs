@@ -254,6 +254,12 @@ fn optimised_tier_is_compiled_in_background() {
     assert_eq!((soon.origin, soon.tier), (Origin::Compiler, Tier::Quick));
     let pending = pending.expect("it is compiled in the background");
     Device::finish_compiling();
+    assert!(
+        device.compiled(&program()).is_none(),
+        "a program that is used once stays quick"
+    );
+    assert!(pending.get().is_none());
+    Device::finish_compiling();
     let made = pending.get().expect("it was compiled");
     assert_eq!((made.origin, made.tier), (Origin::Compiler, Tier::Optimised));
     let (again, pending) = device.compile_soon(&program()).unwrap();

@@ -47,7 +47,7 @@ pub struct Prepared {
     pub kernel: Pipeline,
     /// The compiler effort of the kernel.
     pub tier: Tier,
-    /// The optimised kernel, while that is compiled in the background.
+    /// The optimised kernel, until it is used. A second run of the pipeline queues its compilation.
     pending: Option<PendingModule>,
     /// Number of blocks of a launch that are resident on the device together.
     pub resident_blocks: u64,
@@ -329,11 +329,14 @@ impl PreparedPipelines {
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
-            if let Some(optimised) = pipeline.optimised()? {
+            let made = pipeline.made_ahead.lock().take();
+            // The first run does not need the optimised kernel, even if the pipeline was prepared ahead of it.
+            if made.is_none()
+                && let Some(optimised) = pipeline.optimised()?
+            {
                 pipeline = Arc::new(optimised);
                 self.kept.replace(&pipeline);
             }
-            let made = pipeline.made_ahead.lock().take();
             return Ok(Preparation {
                 pipeline,
                 generate: start.elapsed(),
