@@ -32,9 +32,11 @@ impl Executor<'_> {
     /// Compiles the kernels of a graph, unless they are already compiled or the graph has only one.
     pub(super) async fn compile_ahead(&self, graph: &PipelineGraph) {
         let started = Instant::now();
-        let Some(first) = first_build(graph) else { return };
+        if graph.pipelines().nth(1).is_none() {
+            return;
+        }
         let Some(device) = self.device().await else { return };
-        if device.prepared().knows(&first) {
+        if self.has_run(&device, graph.root()) {
             return;
         }
         let compilers = Compilers::default();
@@ -58,6 +60,14 @@ impl Executor<'_> {
         }
         let opened = tokio::task::spawn_blocking(move || engine.device(&config).ok());
         opened.await.ok().flatten()
+    }
+
+    /// Whether a graph with this root has run before, so that its pipelines are compiled.
+    fn has_run(&self, device: &DeviceRuntime, root: PipelineRef<'_>) -> bool {
+        match root.shape {
+            Some(shape) => self.session.engine().history().is_compiled(shape),
+            None => (root.plan.resolved()).is_ok_and(|plan| device.prepared().knows(&plan)),
+        }
     }
 
     /// Binds a pipeline after the pipelines of its build sides, and starts a compiler for it. Returns the
@@ -152,13 +162,6 @@ impl Executor<'_> {
         }
         self.load(source, plan).await.ok()
     }
-}
-
-/// The pipeline that runs first, unless it is the only one.
-fn first_build(graph: &PipelineGraph) -> Option<PipelinePlan> {
-    let first = graph.pipelines().next()?;
-    let is_only = first.id() == graph.root_id();
-    (!is_only).then(|| first.plan.resolved().ok()).flatten()
 }
 
 /// A pipeline's result as a build side of others, if binding alone determines it.

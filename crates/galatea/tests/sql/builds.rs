@@ -328,6 +328,14 @@ async fn kernels_of_a_graph_are_compiled_before_it_runs() {
         assert!(report.ahead.is_zero(), "compiled again: {report:?}");
     }
     pair.check(sql, false, "compiled ahead").await;
+    // Another query with the same build sides.
+    let other = sql.replace("sum(l.price + 77)", "max(l.price * 3)");
+    let others = reports(&pair, &other).await;
+    assert!(
+        others.iter().all(|report| report.compile.is_zero())
+            && others.iter().any(|report| !report.ahead.is_zero()),
+        "{others:?}"
+    );
 }
 
 /// CPU operators collect a build side before the kernels are compiled, and its keys repeat. Its plan, which
