@@ -305,5 +305,7 @@ fn seed(workload: Workload) -> u64 {
         Workload::Ssb => crate::workload::ssb::SEED,
         Workload::Micro => crate::workload::micro::SEED,
         Workload::Hits => crate::workload::hits::SEED,
+        Workload::H2o => crate::workload::h2o::SEED,
+        Workload::Events => crate::workload::events::SEED,
     }
 }

@@ -162,3 +162,13 @@ async fn clickbench_runs_on_the_device() {
     hits.by_statistics = &["0", "6"];
     hits.check(&[]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h2o_runs_on_the_device() {
+    Generated::new(Workload::H2o, 0.001).check(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn analyses_of_events_run_on_the_device() {
+    Generated::new(Workload::Events, 0.002).check(&[]).await;
+}

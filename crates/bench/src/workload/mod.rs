@@ -1,4 +1,4 @@
-//! Published workloads: their data and their queries.
+//! Workloads: their data and their queries. All but [`micro`] and [`events`] are published.
 //!
 //! | workload | data | queries |
 //! | --- | --- | --- |
@@ -7,11 +7,15 @@
 //! | [`ssb`] | the Star Schema Benchmark, by our own generator | the 13 |
 //! | [`micro`] | one table of keys of known cardinality and values of every type | count, sums, groupings |
 //! | [`hits`] | the one table of ClickBench, by our own generator | the 43 |
+//! | [`h2o`] | the tables of H2O.ai's database benchmark, by our own generator | the 15 |
+//! | [`events`] | events of an online shop, by our own generator | ten analyses, from funnels to deduplication |
 //!
 //! [`generate`] writes the tables of any workload as Parquet; [`tables`] finds and registers them.
 
+pub mod events;
 mod format;
 pub mod generate;
+pub mod h2o;
 pub mod hits;
 pub mod manifest;
 pub mod micro;
@@ -60,6 +64,19 @@ impl Query {
         }
     }
 
+    /// The queries of a file. Each begins with a comment, its name and title, and ends with a semicolon.
+    fn all_from(text: &str) -> Vec<Self> {
+        let statements = text.split(';').map(str::trim).filter(|text| !text.is_empty());
+        let query = |text: &str| {
+            let (name, text) = text
+                .strip_prefix("-- ")
+                .and_then(|text| text.split_once(": "))
+                .expect("a comment with name and title");
+            Self::from_file(name, &format!("-- {text}"))
+        };
+        statements.map(query).collect()
+    }
+
     /// Compares two results in the columns that the query determines.
     pub fn compare(&self, expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), Difference> {
         let decided = |batches: &[RecordBatch]| match self.decided {
@@ -90,6 +107,10 @@ pub enum Workload {
     Micro,
     /// ClickBench.
     Hits,
+    /// H2O.ai's database benchmark.
+    H2o,
+    /// Events of an online shop.
+    Events,
 }
 
 impl fmt::Display for Workload {
@@ -100,6 +121,8 @@ impl fmt::Display for Workload {
             Self::Ssb => "ssb",
             Self::Micro => "micro",
             Self::Hits => "hits",
+            Self::H2o => "h2o",
+            Self::Events => "events",
         })
     }
 }
@@ -109,7 +132,7 @@ impl Workload {
     pub fn scales(self) -> (f64, f64) {
         let least = match self {
             Self::Tpch | Self::Tpcds | Self::Ssb => 0.001,
-            Self::Micro | Self::Hits => 0.000_01,
+            Self::Micro | Self::Hits | Self::H2o | Self::Events => 0.000_01,
         };
         (least, 30_000.0)
     }
@@ -121,6 +144,8 @@ impl Workload {
             Self::Tpcds => tpcds::ROWS,
             Self::Micro => micro::ROWS,
             Self::Hits => hits::ROWS,
+            Self::H2o => h2o::ROWS,
+            Self::Events => events::ROWS,
         }
     }
 
@@ -133,6 +158,8 @@ impl Workload {
             Self::Ssb => ssb::GENERATOR,
             Self::Micro => micro::GENERATOR,
             Self::Hits => hits::GENERATOR,
+            Self::H2o => h2o::GENERATOR,
+            Self::Events => events::GENERATOR,
         }
     }
 
@@ -144,6 +171,8 @@ impl Workload {
             Self::Ssb => &ssb::TABLES,
             Self::Micro => &micro::TABLES,
             Self::Hits => &hits::TABLES,
+            Self::H2o => &h2o::TABLES,
+            Self::Events => &events::TABLES,
         }
     }
 
@@ -159,6 +188,8 @@ impl Workload {
             Self::Ssb => ssb::tables(scale),
             Self::Micro => micro::tables(scale),
             Self::Hits => hits::tables(scale),
+            Self::H2o => h2o::tables(scale),
+            Self::Events => events::tables(scale),
         })
     }
 
@@ -170,6 +201,8 @@ impl Workload {
             Self::Ssb => ssb::queries(),
             Self::Micro => micro::queries(),
             Self::Hits => hits::queries(),
+            Self::H2o => h2o::queries(),
+            Self::Events => events::queries(),
         }
     }
 

@@ -225,6 +225,10 @@ pub(crate) enum WorkloadName {
     Micro,
     /// ClickBench, one table of 105 columns.
     Hits,
+    /// The database benchmark of H2O.ai, five tables.
+    H2o,
+    /// Events of an online shop, two tables.
+    Events,
 }
 
 impl From<WorkloadName> for Workload {
@@ -235,6 +239,8 @@ impl From<WorkloadName> for Workload {
             WorkloadName::Ssb => Self::Ssb,
             WorkloadName::Micro => Self::Micro,
             WorkloadName::Hits => Self::Hits,
+            WorkloadName::H2o => Self::H2o,
+            WorkloadName::Events => Self::Events,
         }
     }
 }
