@@ -47,6 +47,7 @@ mod reset;
 mod sample;
 mod session;
 mod sql;
+mod summarize;
 mod system_settings;
 mod system_tables;
 

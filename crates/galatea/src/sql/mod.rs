@@ -7,6 +7,7 @@
 //! ```text
 //! tokens      FROM t is SELECT * FROM t                                                   from_first
 //! statement   a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
+//!             year(day) is date_part('year', day)                                         duckdb
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
@@ -14,6 +15,7 @@
 
 mod clauses;
 mod copy;
+mod duckdb;
 mod error;
 mod from_first;
 mod functions;
@@ -45,13 +47,15 @@ use std::sync::Arc;
 
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
+use crate::summarize::Summarize;
 use crate::system_settings::AlterSystem;
 
 /// Plans one SQL statement like [`SessionContext::sql`]. Further statements are executed immediately:
 /// `ALTER TABLE ... SET (conflict_layout ...)`; `ALTER SYSTEM SET galatea.memory.admission = value`, which
 /// changes a setting of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions;
 /// `ALTER SYSTEM RESET name` and `ALTER SYSTEM RESET ALL`; `RESET name` and `SET name = DEFAULT`, which give
-/// a setting of the session, of Galatea or of DataFusion, its default value.
+/// a setting of the session, of Galatea or of DataFusion, its default value; `SUMMARIZE table` and `SUMMARIZE
+/// query`, which return a row for each column with its extremes, distinct values, distribution and NULLs.
 ///
 /// A query with the SQL text of an earlier one is not parsed again, as long as its names and functions have
 /// the same meaning (`galatea.cache.plans` limits the remembered texts, too). Its logical plan is one node,
@@ -152,7 +156,7 @@ pub async fn physical_plan(ctx: &SessionContext, text: &str) -> Result<Arc<dyn E
 
 /// Executes a statement that DataFusion does not have, and returns its rows; `None` for any other statement.
 /// [`sql()`] calls it first. The statements are `ALTER TABLE ... SET (conflict_layout ...)`, `ALTER SYSTEM
-/// ...`, `RESET name` and `SET name = DEFAULT`.
+/// ...`, `RESET name`, `SET name = DEFAULT` and `SUMMARIZE`.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
@@ -165,6 +169,9 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     if let Some(reset) = Reset::parse(options, text)? {
         return reset.execute(ctx).await.map(Some);
     }
+    if let Some(summarize) = Summarize::parse(text) {
+        return summarize.execute(ctx).await.map(Some);
+    }
     match AlterSystem::parse(options, text)? {
         Some(change) => change.execute(ctx).map(Some),
         None => Ok(None),
@@ -176,8 +183,9 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
 /// It differs from [`SessionState::sql_to_statement`] as follows: `FROM t` is `SELECT * FROM t`; `a ^ b` is
 /// `power(a, b)` and `xor(a, b)` is the bitwise exclusive or (in the dialects `generic`, `duckdb` and
 /// `redshift`); named windows may be used everywhere; FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
-/// supported; SHOW COLUMNS lists the columns of files; COPY writes every format that it names, also
-/// compressed; and a clause that the planner would ignore is an error.
+/// supported; functions of DuckDB such as `year` and `regexp_extract` are those of DataFusion; SHOW COLUMNS
+/// lists the columns of files; COPY writes every format that it names, also compressed; and a clause that the
+/// planner would ignore is an error.
 ///
 /// # Errors
 /// DataFusion's; [`SqlError`]; a planning error if expressions and queries are nested deeper than

@@ -1,6 +1,6 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
-use super::{power, windows};
+use super::{duckdb, power, windows};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -13,23 +13,25 @@ use std::ops::ControlFlow;
 
 /// Rewrites a statement in place.
 #[derive(Debug)]
-pub(super) struct Rewrite {
+pub(super) struct Rewrite<'s> {
+    state: &'s SessionState,
     /// Whether `^` is the power.
     power: bool,
     /// Whether `xor(a, b)` is the operator, because no function of the session has the name.
     exclusive_or: bool,
 }
 
-impl Rewrite {
-    pub(super) fn new(dialect: Dialect, state: &SessionState) -> Self {
+impl<'s> Rewrite<'s> {
+    pub(super) fn new(dialect: Dialect, state: &'s SessionState) -> Self {
         Self {
+            state,
             power: matches!(dialect, Dialect::Generic | Dialect::DuckDB | Dialect::Redshift),
             exclusive_or: !state.scalar_functions().contains_key("xor"),
         }
     }
 }
 
-impl VisitorMut for Rewrite {
+impl VisitorMut for Rewrite<'_> {
     type Break = DataFusionError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
@@ -46,6 +48,7 @@ impl VisitorMut for Rewrite {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
+        duckdb::name_columns(select, self.state);
         with_rollup(&mut select.group_by);
         select.from.iter_mut().for_each(joins);
         ControlFlow::Continue(())
@@ -68,7 +71,10 @@ impl VisitorMut for Rewrite {
                 let take = |side: &mut Expr| mem::replace(side, Expr::Value(Value::Null.into()));
                 power::power(take(left), take(right))
             }
-            Expr::Function(function) if self.exclusive_or => power::exclusive_or(function),
+            Expr::Function(function) => {
+                let exclusive_or = self.exclusive_or.then(|| power::exclusive_or(function)).flatten();
+                exclusive_or.or_else(|| duckdb::rewritten(function, self.state))
+            }
             _ => None,
         };
         if let Some(rewritten) = rewritten {
