@@ -22,7 +22,6 @@
 
 mod arguments;
 mod backslash;
-mod caret;
 mod commands;
 mod completion;
 mod destination;
@@ -32,7 +31,6 @@ mod log;
 mod output;
 mod plan;
 mod progress;
-mod raised;
 mod script;
 mod session;
 mod shell;

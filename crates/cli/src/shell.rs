@@ -8,11 +8,11 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
 use crate::backslash::{self, Next};
-use crate::caret::Origin;
 use crate::errors::CliError;
 use crate::output::{Output, RowLimit};
 use crate::script::{Input, Piece, pieces};
 use crate::statements;
+use galatea::Origin;
 
 /// A session with its output options.
 pub(crate) struct Shell {

@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_
 use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use futures::StreamExt;
-use galatea::{GalateaConfig, QueryDevice, QueryPhases, QueryReport};
+use galatea::{GalateaConfig, QueryDevice, QueryPhases, QueryReport, raised_at};
 use galatea_engine::config::DeviceChoice;
 
 use crate::errors::CliError;
@@ -21,7 +21,6 @@ use crate::interrupt::interruptible_unless;
 use crate::output::{Output, Printed, RowLimit, write_rows};
 use crate::plan::{Planned, plan};
 use crate::progress::Watch;
-use crate::raised::raised_at;
 
 /// The name of the memory reservation for results that are being printed.
 const CONSUMER: &str = "galatea";

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
 /// Crates from bottom to top. A crate may depend on those before it.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "galatea-base",
     "galatea-emulator",
     "galatea-device",
@@ -28,10 +28,11 @@ const LAYERS: [&str; 17] = [
     "galatea-experiments",
     "galatea-bench",
     "galatea-cli",
+    "galatea-python",
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 14] = [
+const SAFE: [&str; 15] = [
     "galatea-base",
     "galatea-layout",
     "galatea-memory",
@@ -46,6 +47,7 @@ const SAFE: [&str; 14] = [
     "galatea-experiments",
     "galatea-bench",
     "galatea-cli",
+    "galatea-python",
 ];
 
 /// The crates that may use the dependencies for foreign functions.
@@ -153,7 +155,7 @@ fn crates_above_the_kernels_forbid_unsafe_code() {
         let roots = packages[name]
             .targets
             .iter()
-            .filter(|target| target.is_lib() || target.is_bin());
+            .filter(|target| target.is_lib() || target.is_cdylib() || target.is_bin());
         for root in roots {
             let text = fs::read_to_string(&root.src_path).expect("the crate's root");
             assert!(text.contains("#![forbid(unsafe_code)]"), "{}", root.src_path);

@@ -41,6 +41,7 @@ mod install;
 mod kmeans;
 mod lateral;
 mod layout;
+mod message;
 mod nested_text;
 mod new_folders;
 mod reset;
@@ -65,6 +66,7 @@ pub use galatea_engine::report::{
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
+pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
 pub use session::{SessionBuilder, session};
 pub use sql::{SqlError, own_statement, physical_plan, sql, statement};

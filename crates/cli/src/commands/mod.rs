@@ -28,7 +28,7 @@ use std::time::Duration;
 use crate::arguments::{
     Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments, Work,
 };
-use crate::errors::{self, CliError};
+use crate::errors::CliError;
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
 use crate::shell::{Ended, Script, Shell};
@@ -175,7 +175,7 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
         .get_subcommands()
         .map(|command| command.get_name().to_string())
         .collect();
-    let meant = errors::closest(input, &names)
+    let meant = galatea::closest_name(input, &names)
         .map(|name| format!("did you mean galatea {name}? "))
         .unwrap_or_default();
     Err(CliError::Other(format!(

@@ -40,9 +40,11 @@ pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
 
 /// Where a statement begins: its file, if it is from one, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) file: Option<PathBuf>,
-    pub(crate) line: u64,
+pub struct Origin {
+    /// The file that contains the statement.
+    pub file: Option<PathBuf>,
+    /// The number of its first line, from 1.
+    pub line: u64,
 }
 
 impl Default for Origin {

@@ -1,8 +1,5 @@
 //! Finds the position in a statement of the expression that raised an error for a row.
 //!
-//! `statements.rs` calls [`raised_at`] for each failed statement and passes the position to
-//! `CliError::of_statement` (`errors.rs`), which underlines it below the message.
-//!
 //! The error contains the expression as the plan writes it: with column names, and with casts that the
 //! planner added. It is compared with the expressions of the statement, without casts, qualifiers and
 //! parentheses. An expression of a view, or one that the planner rewrote, is not found in the statement. The
@@ -15,16 +12,14 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Spanned, Visit, visit_expressions};
-use galatea::RowError;
+use galatea_engine::checks::RowError;
+
+use crate::sql::statement as parse;
 
 /// The position of the expression in the statement; `None` if no row raised the error.
-pub(crate) async fn raised_at(
-    ctx: &SessionContext,
-    statement: &str,
-    error: &DataFusionError,
-) -> Option<Span> {
+pub async fn raised_at(ctx: &SessionContext, statement: &str, error: &DataFusionError) -> Option<Span> {
     let error = RowError::of(error)?;
-    let parsed = galatea::statement(statement, &ctx.state()).await.ok()?;
+    let parsed = parse(statement, &ctx.state()).await.ok()?;
     find(&parsed, &error.expression)
 }
 
@@ -151,7 +146,7 @@ mod tests {
 
     async fn columns(statement: &str, expression: &str) -> Option<(u64, u64, u64)> {
         let ctx = SessionContext::new();
-        let parsed = galatea::statement(statement, &ctx.state()).await.expect("parses");
+        let parsed = parse(statement, &ctx.state()).await.expect("parses");
         let span = find(&parsed, expression)?;
         Some((span.start.line, span.start.column, span.end.column))
     }

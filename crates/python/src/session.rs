@@ -1,0 +1,229 @@
+//! A session of the engine: its settings, tables and statements.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::sum;
+use arrow::datatypes::UInt64Type;
+use datafusion::common::TableReference;
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::MemTable;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::cache::cache_manager::CacheManagerConfig;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion_cli::catalog::DynamicObjectStoreCatalog;
+use datafusion_cli::functions::ParquetMetadataFunc;
+use galatea::QueryReport;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Failure, ProgrammingError, exception};
+use crate::frame::Frame;
+use crate::input;
+use crate::parameters::{self, Statement};
+use crate::threads::{Progress, wait};
+use crate::variables::{self, Variables};
+
+/// A session. It may be used by several threads at once.
+#[pyclass(frozen, module = "galatea._galatea")]
+pub(crate) struct Session {
+    ctx: SessionContext,
+}
+
+/// Builds a session like that of the terminal: with file queries, object stores and a column cache on disk.
+async fn build(settings: Vec<(String, String)>) -> Result<SessionContext> {
+    let is_runtime = |name: &str| name.starts_with("datafusion.runtime.");
+    let mut options = ConfigOptions::from_env()?;
+    if options.format.null == ConfigOptions::default().format.null {
+        options.format.null = "NULL".to_string();
+    }
+    // Errors show their position in the statement.
+    options.sql_parser.collect_spans = true;
+    let config = SessionConfig::from(options).with_information_schema(true);
+    let runtime = RuntimeEnvBuilder::new()
+        // A file that appears while the session is open is visible to the next query.
+        .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
+        .build_arc()?;
+    let mut builder = galatea::session().with_setting("galatea.cache.disk", "auto");
+    for (name, value) in settings.iter().filter(|(name, _)| !is_runtime(name)) {
+        // The caller starts the process, so that it may allow the emulated device.
+        builder = builder.with_trusted_setting(name, value);
+    }
+    let ctx = builder
+        .with_config(config)
+        .with_runtime(runtime)
+        .with_file_queries(true)
+        .build()?;
+    for (name, value) in settings.iter().filter(|(name, _)| is_runtime(name)) {
+        let value = value.replace('\'', "''");
+        ctx.sql(&format!("SET {name} = '{value}'")).await?;
+    }
+    variables::enable(&ctx);
+    let catalogs = Arc::clone(ctx.state().catalog_list());
+    let stores = DynamicObjectStoreCatalog::new(catalogs, ctx.state_weak_ref());
+    ctx.register_catalog_list(Arc::new(stores));
+    ctx.register_udtf("parquet_metadata", Arc::new(ParquetMetadataFunc {}));
+    Ok(ctx)
+}
+
+/// A planned query, or the result of another statement.
+struct Planned {
+    frame: DataFrame,
+    /// The number of rows that the statement changed or wrote; `None` for other statements.
+    affected: Option<u64>,
+}
+
+impl From<DataFrame> for Planned {
+    fn from(frame: DataFrame) -> Self {
+        Self {
+            frame,
+            affected: None,
+        }
+    }
+}
+
+/// Plans a statement. A query runs when its frame is read; all other statements run here.
+async fn plan(ctx: &SessionContext, statement: &Statement<'_>) -> Result<Planned> {
+    if let Some(frame) = galatea::own_statement(ctx, &statement.statement).await? {
+        return Ok(frame.into());
+    }
+    let state = ctx.state();
+    let parsed = galatea::statement(&statement.statement, &state).await?;
+    let mut plan = state.statement_to_plan(parsed).await?;
+    if let Some(values) = &statement.values {
+        plan = plan.with_param_values(values.clone())?;
+    }
+    match plan {
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
+        LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
+            let frame = ctx.execute_logical_plan(plan).await?;
+            let schema = Arc::clone(frame.schema().inner());
+            let batches = frame.collect().await?;
+            let affected = Some(count(&batches));
+            let rows = MemTable::try_new(schema, vec![batches])?;
+            let frame = ctx.read_table(Arc::new(rows))?;
+            Ok(Planned { frame, affected })
+        }
+        query => Ok(DataFrame::new(state, query).into()),
+    }
+}
+
+/// The number of rows that the result of a statement contains: its only column.
+fn count(batches: &[RecordBatch]) -> u64 {
+    let counts = batches.iter().filter_map(|batch| {
+        let column = batch.columns().first()?.as_primitive_opt::<UInt64Type>()?;
+        sum(column)
+    });
+    counts.sum()
+}
+
+#[pymethods]
+impl Session {
+    /// Builds a session with these settings, pairs of a full name and a value.
+    #[new]
+    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
+        let built = wait(py, &mut Progress::new(None, None), build(settings))?;
+        Ok(Self {
+            ctx: built.map_err(exception)?,
+        })
+    }
+
+    /// Plans a query, or executes another statement. `find` returns the variable of a name that is no table.
+    #[pyo3(signature = (statement, parameters=None, find=None, progress=None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        statement: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+        find: Option<Py<PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Frame> {
+        let dialect = self.ctx.state_ref().read().config_options().sql_parser.dialect;
+        let Statement { statement, values } = parameters::bind(statement, dialect, parameters)?;
+        let text = statement.into_owned();
+        let reports = galatea::reports(&self.ctx);
+        if let Some(reports) = &reports {
+            reports.clear();
+        }
+        let ctx = self.ctx.clone();
+        let statement = text.clone();
+        let work = async move {
+            let statement = Statement {
+                statement: text.as_str().into(),
+                values,
+            };
+            let planned = match find {
+                Some(find) => Variables::new(find).scope(plan(&ctx, &statement)).await,
+                None => plan(&ctx, &statement).await,
+            };
+            match planned {
+                Ok(planned) => Ok(planned),
+                Err(error) => Err(Failure::of_statement(&ctx, &text, error).await),
+            }
+        };
+        let Planned { frame, affected } = wait(py, &mut Progress::new(reports, progress), work)??;
+        Ok(Frame::new(self.ctx.clone(), frame, statement, affected))
+    }
+
+    /// Registers a table over an object: a frame, or anything that exports an Arrow stream. It replaces a
+    /// table of that name.
+    fn register(&self, py: Python<'_>, name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let table = input::table(object)?;
+        let (ctx, name) = (self.ctx.clone(), TableReference::bare(name));
+        let work = async move {
+            ctx.deregister_table(name.clone())?;
+            ctx.register_table(name, table)?;
+            Ok::<_, DataFusionError>(())
+        };
+        wait(py, &mut Progress::new(None, None), work)?.map_err(exception)
+    }
+
+    /// Removes a registered table.
+    fn unregister(&self, name: &str) -> PyResult<()> {
+        let removed = self.ctx.deregister_table(TableReference::bare(name));
+        match removed.map_err(exception)? {
+            Some(_) => Ok(()),
+            None => Err(ProgrammingError::new_err(format!("no such table: {name}"))),
+        }
+    }
+
+    /// The report of the query planned last, as a dictionary; `None` if the last statement planned no query.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let report = galatea::last_query_report(&self.ctx);
+        report.map(|report| report_dict(py, &report)).transpose()
+    }
+
+    /// Waits until the warm-up in the background has loaded columns and compiled kernels.
+    fn finish_background(&self, py: Python<'_>) -> PyResult<()> {
+        let ctx = self.ctx.clone();
+        let work = async move { galatea::finish_background(&ctx).await };
+        wait(py, &mut Progress::new(None, None), work)
+    }
+}
+
+/// A report as a dictionary. Times are in seconds.
+fn report_dict<'py>(py: Python<'py>, report: &QueryReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("device", report.device.to_string())?;
+    dict.set_item("reasons", &report.reasons)?;
+    dict.set_item("placed", report.placed)?;
+    dict.set_item("fell_back", report.fell_back)?;
+    dict.set_item("plan_reused", report.plan_reused)?;
+    dict.set_item("device_bytes", report.device_bytes)?;
+    dict.set_item("link_bytes", report.link_bytes)?;
+    let phases = PyDict::new(py);
+    for (name, time) in [
+        ("planning", report.phases.planning),
+        ("compile", report.phases.compile),
+        ("load", report.phases.load),
+        ("transfer", report.phases.transfer),
+        ("kernel", report.phases.kernel),
+        ("total", report.phases.total),
+    ] {
+        phases.set_item(name, time.as_secs_f64())?;
+    }
+    dict.set_item("seconds", phases)?;
+    Ok(dict)
+}
