@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::to_schema_pycapsule;
 
 use crate::batches::Batches;
-use crate::errors::Failure;
+use crate::errors::{Failure, exception};
 use crate::stream::{Rows, Stream, reader_capsule};
 use crate::threads::{Progress, Scans, wait};
 use crate::types::sql_name;
@@ -131,6 +131,17 @@ impl Frame {
             Ok((schema, stream.try_collect().await?))
         })?;
         Ok(Batches::new(schema, batches))
+    }
+
+    /// The query, limited to its first rows.
+    fn head(&self, rows: usize) -> PyResult<Self> {
+        let limited = self.frame.clone().limit(0, Some(rows));
+        Ok(Self {
+            ctx: self.ctx.clone(),
+            frame: limited.map_err(exception)?,
+            statement: self.statement.clone(),
+            affected: None,
+        })
     }
 
     /// Starts the query. Its rows are read while it runs.

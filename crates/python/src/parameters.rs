@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use arrow::datatypes::{DataType, i256};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc};
-use datafusion::common::ParamValues;
 use datafusion::config::Dialect;
 use datafusion::scalar::ScalarValue as Scalar;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
@@ -16,14 +15,15 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMappin
 
 use crate::errors::{InterfaceError, ProgrammingError};
 
-/// A statement with its placeholders as the engine reads them, and the values of its parameters.
+/// A statement with numbered placeholders, and their values.
 #[derive(Debug)]
 pub(crate) struct Statement<'s> {
-    pub(crate) statement: Cow<'s, str>,
-    pub(crate) values: Option<ParamValues>,
+    pub(crate) text: Cow<'s, str>,
+    pub(crate) values: Vec<Scalar>,
 }
 
-/// Converts `parameters`, a sequence or a mapping, for `statement`. `?` becomes `$1`, `$2`, ... in order.
+/// Converts `parameters`, a sequence or a mapping, for `statement`. Its placeholders become `$1`, `$2`, ...,
+/// and those of NULL become `NULL`.
 ///
 /// # Errors
 /// [`ProgrammingError`] if placeholders and values do not match; [`InterfaceError`] for a value without a SQL
@@ -35,52 +35,52 @@ pub(crate) fn bind<'s>(
 ) -> PyResult<Statement<'s>> {
     let Some(parameters) = parameters else {
         return Ok(Statement {
-            statement: Cow::Borrowed(statement),
-            values: None,
+            text: Cow::Borrowed(statement),
+            values: Vec::new(),
         });
     };
     let placeholders = Placeholders::of(statement, dialect);
-    if let Ok(named) = parameters.cast::<PyMapping>() {
-        let mut values = HashMap::new();
-        for item in named.items()?.iter() {
+    let mut named = HashMap::new();
+    if let Ok(mapping) = parameters.cast::<PyMapping>() {
+        for item in mapping.items()?.iter() {
             let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
-            values.insert(name, scalar(&value)?);
+            named.insert(name, scalar(&value)?);
         }
-        placeholders.check_names(values.keys())?;
-        let values = values.into_iter().collect::<Vec<(String, Scalar)>>();
-        return Ok(Statement {
-            statement: Cow::Borrowed(statement),
-            values: Some(ParamValues::from(values)),
-        });
-    }
-    if parameters.is_instance_of::<PyString>() || !is_sequence(parameters) {
+        placeholders.check_names(&named)?;
+    } else if is_sequence(parameters) {
+        let values = parameters.try_iter()?.map(|value| scalar(&value?));
+        let values = values.collect::<PyResult<Vec<_>>>()?;
+        placeholders.check_count(values.len())?;
+        named.extend((1..).map(|number: usize| number.to_string()).zip(values));
+    } else {
         return Err(InterfaceError::new_err(format!(
             "parameters are a list, a tuple or a dictionary, not {}",
             parameters.get_type().name()?
         )));
     }
-    let values = parameters
-        .try_iter()?
-        .map(|value| scalar(&value?))
-        .collect::<PyResult<Vec<_>>>()?;
-    placeholders.check_count(values.len())?;
-    Ok(Statement {
-        statement: placeholders.numbered(statement),
-        values: Some(ParamValues::from(values)),
-    })
+    Ok(placeholders.numbered(statement, &named))
 }
 
 fn is_sequence(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
 }
 
-/// The placeholders of a statement.
+/// A placeholder of a statement.
+#[derive(Debug)]
+struct Placeholder {
+    start: Location,
+    /// Its number of characters.
+    length: usize,
+    /// The name after `$`, which may be a number; the number of a `?` among all of them.
+    name: String,
+}
+
+/// The placeholders of a statement, in order.
 #[derive(Debug, Default)]
 struct Placeholders {
-    /// The positions of `?`.
-    questions: Vec<Location>,
-    /// The names after `$`, which may be numbers.
-    names: BTreeSet<String>,
+    found: Vec<Placeholder>,
+    /// The number of those that are `?`.
+    questions: usize,
 }
 
 impl Placeholders {
@@ -92,37 +92,41 @@ impl Placeholders {
         };
         let tokens = Tokenizer::new(dialect.as_ref(), statement).tokenize_with_location();
         for token in tokens.unwrap_or_default() {
-            match &token.token {
-                Token::Placeholder(name) if name == "?" => placeholders.questions.push(token.span.start),
-                Token::Question => placeholders.questions.push(token.span.start),
-                Token::Placeholder(name) => {
-                    placeholders
-                        .names
-                        .insert(name.trim_start_matches('$').to_string());
+            let text = match &token.token {
+                Token::Placeholder(text) => text.as_str(),
+                Token::Question => "?",
+                _ => continue,
+            };
+            let name = match text {
+                "?" => {
+                    placeholders.questions += 1;
+                    placeholders.questions.to_string()
                 }
-                _ => {}
-            }
+                text => text.trim_start_matches('$').to_string(),
+            };
+            placeholders.found.push(Placeholder {
+                start: token.span.start,
+                length: text.chars().count(),
+                name,
+            });
         }
         placeholders
     }
 
     fn check_count(&self, values: usize) -> PyResult<()> {
-        let numbers = self.names.iter().map(|name| name.parse::<usize>());
-        let wanted = match numbers.collect::<Result<Vec<_>, _>>() {
-            Ok(numbers) if self.questions.is_empty() => numbers.into_iter().max().unwrap_or(0),
-            Ok(numbers) if numbers.is_empty() => self.questions.len(),
-            Ok(_) => {
-                return Err(ProgrammingError::new_err(
-                    "a statement has either placeholders ? or placeholders $1, $2, ..., not both",
-                ));
-            }
-            Err(_) => {
-                return Err(ProgrammingError::new_err(
-                    "a statement with named placeholders needs a dictionary of values",
-                ));
-            }
+        let numbers = self.found.iter().map(|found| found.name.parse::<usize>());
+        let Ok(numbers) = numbers.collect::<Result<Vec<_>, _>>() else {
+            return Err(ProgrammingError::new_err(
+                "a statement with named placeholders needs a dictionary of values",
+            ));
         };
-        if wanted == values {
+        if !(self.questions == 0 || self.questions == numbers.len()) {
+            return Err(ProgrammingError::new_err(
+                "a statement has either placeholders ? or placeholders $1, $2, ..., not both",
+            ));
+        }
+        let wanted = numbers.iter().copied().max().unwrap_or(0);
+        if wanted == values && !numbers.contains(&0) {
             return Ok(());
         }
         let plural = |count: usize, thing: &str| match count {
@@ -130,25 +134,25 @@ impl Placeholders {
             count => format!("{count} {thing}s"),
         };
         Err(ProgrammingError::new_err(format!(
-            "the statement has {}, but there are {}",
+            "the statement has {}, the list {}",
             plural(wanted, "placeholder"),
             plural(values, "value")
         )))
     }
 
-    fn check_names<'n>(&self, values: impl Iterator<Item = &'n String>) -> PyResult<()> {
-        if !self.questions.is_empty() {
+    fn check_names(&self, values: &HashMap<String, Scalar>) -> PyResult<()> {
+        if self.questions > 0 {
             return Err(ProgrammingError::new_err(
                 "a statement with placeholders ? needs a list of values, not a dictionary",
             ));
         }
-        let given: BTreeSet<&String> = values.collect();
-        if let Some(name) = self.names.iter().find(|name| !given.contains(name)) {
+        let wanted: BTreeSet<&String> = self.found.iter().map(|found| &found.name).collect();
+        if let Some(name) = wanted.iter().find(|name| !values.contains_key(**name)) {
             return Err(ProgrammingError::new_err(format!(
                 "no value for the placeholder ${name}"
             )));
         }
-        if let Some(name) = given.into_iter().find(|name| !self.names.contains(*name)) {
+        if let Some(name) = values.keys().find(|name| !wanted.contains(name)) {
             return Err(ProgrammingError::new_err(format!(
                 "the statement has no placeholder ${name}"
             )));
@@ -156,28 +160,48 @@ impl Placeholders {
         Ok(())
     }
 
-    /// The statement with numbers in place of `?`.
-    fn numbered<'s>(&self, statement: &'s str) -> Cow<'s, str> {
-        let mut questions = self.questions.iter().peekable();
-        if questions.peek().is_none() {
-            return Cow::Borrowed(statement);
+    /// The statement with numbers as placeholders, and the values in the order of the numbers. `named` has a
+    /// value for each placeholder.
+    fn numbered<'s>(&self, statement: &'s str, named: &HashMap<String, Scalar>) -> Statement<'s> {
+        if self.found.is_empty() {
+            return Statement {
+                text: Cow::Borrowed(statement),
+                values: Vec::new(),
+            };
         }
-        let mut numbered = String::with_capacity(statement.len() + 2 * self.questions.len());
-        let (mut line, mut column, mut number) = (1, 1, 0);
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        let mut values = Vec::new();
+        let mut found = self.found.iter().peekable();
+        let mut text = String::with_capacity(statement.len() + 8);
+        let (mut line, mut column, mut skipped) = (1, 1, 0);
         for letter in statement.chars() {
             let here = Location { line, column };
-            if questions.next_if(|question| **question == here).is_some() {
-                number += 1;
-                numbered += &format!("${number}");
-            } else {
-                numbered.push(letter);
+            if let Some(placeholder) = found.next_if(|next| next.start == here) {
+                skipped = placeholder.length;
+                match named.get(&placeholder.name) {
+                    Some(value) if !value.is_null() => {
+                        let number = numbers.entry(&placeholder.name).or_insert_with(|| {
+                            values.push(value.clone());
+                            values.len()
+                        });
+                        text += &format!("${number}");
+                    }
+                    _ => text += "NULL",
+                }
+            }
+            match skipped {
+                0 => text.push(letter),
+                _ => skipped -= 1,
             }
             (line, column) = match letter {
                 '\n' => (line + 1, 1),
                 _ => (line, column + 1),
             };
         }
-        Cow::Owned(numbered)
+        Statement {
+            text: Cow::Owned(text),
+            values,
+        }
     }
 }
 

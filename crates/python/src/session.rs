@@ -5,14 +5,17 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
 use arrow::datatypes::UInt64Type;
-use datafusion::common::TableReference;
-use datafusion::config::ConfigOptions;
+use datafusion::common::{ScalarValue, TableReference};
+use datafusion::config::{ConfigOptions, Dialect};
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{self, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
 use galatea::QueryReport;
@@ -24,6 +27,7 @@ use crate::frame::Frame;
 use crate::input;
 use crate::parameters::{self, Statement};
 use crate::threads::{Progress, wait};
+use crate::types::sql_name;
 use crate::variables::{self, Variables};
 
 /// A session. It may be used by several threads at once.
@@ -86,15 +90,18 @@ impl From<DataFrame> for Planned {
 
 /// Plans a statement. A query runs when its frame is read; all other statements run here.
 async fn plan(ctx: &SessionContext, statement: &Statement<'_>) -> Result<Planned> {
-    if let Some(frame) = galatea::own_statement(ctx, &statement.statement).await? {
+    if let Some(frame) = galatea::own_statement(ctx, &statement.text).await? {
         return Ok(frame.into());
     }
     let state = ctx.state();
-    let parsed = galatea::statement(&statement.statement, &state).await?;
-    let mut plan = state.statement_to_plan(parsed).await?;
-    if let Some(values) = &statement.values {
-        plan = plan.with_param_values(values.clone())?;
-    }
+    let parsed = galatea::statement(&statement.text, &state).await?;
+    let plan = match statement.values.as_slice() {
+        [] => state.statement_to_plan(parsed).await?,
+        values => {
+            let plan = with_types(parsed, values, &state).await?;
+            plan.with_param_values(values.to_vec())?
+        }
+    };
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
         LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
@@ -108,6 +115,28 @@ async fn plan(ctx: &SessionContext, statement: &Statement<'_>) -> Result<Planned
         }
         query => Ok(DataFrame::new(state, query).into()),
     }
+}
+
+/// Plans a statement with the types of the values of its placeholders, as PREPARE does: the planner infers
+/// types of placeholders for a few operators only.
+async fn with_types(parsed: Parsed, values: &[ScalarValue], state: &SessionState) -> Result<LogicalPlan> {
+    let Parsed::Statement(parsed) = parsed else {
+        return state.statement_to_plan(parsed).await;
+    };
+    let types: Vec<String> = values.iter().map(|value| sql_name(&value.data_type())).collect();
+    let prepare = format!("PREPARE parameters ({}) AS SELECT 1", types.join(", "));
+    let mut prepare = state.sql_to_statement(&prepare, &Dialect::Generic)?;
+    if let Parsed::Statement(prepare) = &mut prepare
+        && let ast::Statement::Prepare { statement, .. } = prepare.as_mut()
+    {
+        *statement = parsed;
+    }
+    Ok(match state.statement_to_plan(prepare).await? {
+        LogicalPlan::Statement(logical_expr::Statement::Prepare(prepare)) => {
+            Arc::unwrap_or_clone(prepare.input)
+        }
+        plan => plan,
+    })
 }
 
 /// The number of rows that the result of a statement contains: its only column.
@@ -141,8 +170,8 @@ impl Session {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Frame> {
         let dialect = self.ctx.state_ref().read().config_options().sql_parser.dialect;
-        let Statement { statement, values } = parameters::bind(statement, dialect, parameters)?;
-        let text = statement.into_owned();
+        let Statement { text, values } = parameters::bind(statement, dialect, parameters)?;
+        let text = text.into_owned();
         let reports = galatea::reports(&self.ctx);
         if let Some(reports) = &reports {
             reports.clear();
@@ -151,7 +180,7 @@ impl Session {
         let statement = text.clone();
         let work = async move {
             let statement = Statement {
-                statement: text.as_str().into(),
+                text: text.as_str().into(),
                 values,
             };
             let planned = match find {

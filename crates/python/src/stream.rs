@@ -13,13 +13,13 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use parking_lot::Mutex;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayReader, to_schema_pycapsule, to_stream_pycapsule};
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::task::JoinHandle;
 
+use crate::batches::Batches;
 use crate::errors::{Failure, ProgrammingError};
 use crate::threads::{POLL, Threads, failed_task, threads};
 use crate::values;
@@ -124,17 +124,14 @@ impl Stream {
             rows: Mutex::new(Some(rows)),
         }
     }
-}
 
-#[pymethods]
-impl Stream {
-    /// The rows of the next batch as tuples of Python values; `None` after the last batch.
-    fn next_rows<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
+    /// Waits for the next batch without the GIL. An error or a signal ends the query.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         loop {
             // Another thread may hold the lock while it waits for a batch.
             let polled = py.detach(|| self.rows.lock().as_mut().map(Rows::poll));
             let raised = match polled {
-                Some(Polled::Batch(batch)) => return values::rows(py, &batch).map(Some),
+                Some(Polled::Batch(batch)) => return Ok(Some(batch)),
                 Some(Polled::Pending) => match py.check_signals() {
                     Ok(()) => continue,
                     Err(raised) => raised,
@@ -149,6 +146,21 @@ impl Stream {
             self.close();
             return Err(raised);
         }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The rows of the next batch as tuples of Python values; `None` after the last batch.
+    fn next_rows<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
+        let batch = self.next(py)?;
+        batch.map(|batch| values::rows(py, &batch)).transpose()
+    }
+
+    /// The next batch; `None` after the last one.
+    fn next_batch(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
+        let batch = self.next(py)?;
+        Ok(batch.map(|batch| Batches::new(Arc::clone(&self.schema), vec![batch])))
     }
 
     /// Ends the query.
@@ -200,25 +212,10 @@ struct Reader {
 
 impl Reader {
     /// Handles signals, if the reader runs on the thread that started the query. Returns whether one of them
-    /// raised an exception.
+    /// raised an exception. The library that reads the stream raises one of its own instead.
     fn is_interrupted(&self) -> bool {
-        if thread::current().id() != self.thread {
-            return false;
-        }
-        Python::try_attach(|py| {
-            let Err(raised) = py.check_signals() else {
-                return false;
-            };
-            // Readers report an error of their own. The signal is raised again, for the code after them.
-            let again = py
-                .import(intern!(py, "_thread"))
-                .and_then(|module| module.call_method0(intern!(py, "interrupt_main")));
-            if again.is_err() {
-                raised.print(py);
-            }
-            true
-        })
-        .unwrap_or(false)
+        let is_own = thread::current().id() == self.thread;
+        is_own && Python::try_attach(|py| py.check_signals().is_err()).unwrap_or(false)
     }
 }
 

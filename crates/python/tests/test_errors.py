@@ -11,7 +11,7 @@ import galatea
         ("SELEC 1", galatea.ProgrammingError, "invalid SQL: .*\nline 1: SELEC 1\n"),
         ("", galatea.ProgrammingError, "the statement is empty"),
         ("SELECT nam FROM (VALUES (1)) AS t(name)", galatea.ProgrammingError, "no such column: nam\n.*\n.*\\^\\^\\^\nhint: did you mean"),
-        ("SELECT * FROM missing", galatea.ProgrammingError, "no such table: missing\nhint"),
+        ("SELECT * FROM missing", galatea.ProgrammingError, "no such table: missing\nline 1: .*\nhint"),
         ("SELECT * FROM 'missing.parquet'", galatea.ProgrammingError, "no such file: 'missing.parquet'"),
         ("SELECT sqrt('x', 1)", galatea.ProgrammingError, "sqrt does not take these arguments"),
         ("SET galatea.devise = 'gpu'", galatea.ProgrammingError, "unknown setting: galatea.devise"),

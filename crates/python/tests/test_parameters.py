@@ -13,7 +13,7 @@ import galatea
 
 def test_positions_and_names(con):
     assert con.sql("SELECT ? + ?, ?", [1, 2, "x"]).fetchall() == [(3, "x")]
-    assert con.sql("SELECT $2, $1, $2", (1, 2)).fetchall() == [(2, 1, 2)]
+    assert con.sql("SELECT $2, $1, $2 + $1", (1, 2)).fetchall() == [(2, 1, 3)]
     assert con.sql("SELECT $a || $b", {"a": "x", "b": "y"}).fetchall() == [("xy",)]
     assert con.sql("SELECT 1", []).fetchall() == con.sql("SELECT 1", {}).fetchall() == [(1,)]
 
@@ -76,8 +76,8 @@ def test_prepared_statements_of_sql(con):
 @pytest.mark.parametrize(
     ("statement", "parameters", "message"),
     [
-        ("SELECT ?", [1, 2], "the statement has 1 placeholder, but there are 2 values"),
-        ("SELECT ?, ?", [1], "the statement has 2 placeholders, but there are 1 value"),
+        ("SELECT ?", [1, 2], "the statement has 1 placeholder, the list 2 values"),
+        ("SELECT ?, ?", [1], "the statement has 2 placeholders, the list 1 value"),
         ("SELECT $3", [1], "the statement has 3 placeholders"),
         ("SELECT ?, $1", [1, 2], "either placeholders \\? or"),
         ("SELECT $a", [1], "needs a dictionary"),

@@ -3,6 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, final
 
+__all__ = [
+    "__version__",
+    "Error",
+    "Warning",
+    "InterfaceError",
+    "DatabaseError",
+    "DataError",
+    "OperationalError",
+    "IntegrityError",
+    "InternalError",
+    "ProgrammingError",
+    "NotSupportedError",
+    "Session",
+    "Frame",
+    "Batches",
+    "Stream",
+    "device_info",
+    "shut_down",
+]
+
 __version__: str
 
 class Error(Exception): ...
@@ -43,6 +63,7 @@ class Frame:
     def types(self) -> list[str]: ...
     @property
     def affected(self) -> int | None: ...
+    def head(self, rows: int) -> Frame: ...
     def collect(self, progress: _Progress | None = None) -> Batches: ...
     def stream(self, progress: _Progress | None = None) -> Stream: ...
     def explain(self, analyze: bool = False, progress: _Progress | None = None) -> str: ...
@@ -60,6 +81,7 @@ class Batches:
 @final
 class Stream:
     def next_rows(self) -> list[tuple[Any, ...]] | None: ...
+    def next_batch(self) -> Batches | None: ...
     def close(self) -> None: ...
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _galatea
@@ -102,7 +102,14 @@ class Relation:
         """Starts the query and returns a reader of pyarrow. The query computes a few batches ahead of it."""
         import pyarrow
 
-        return pyarrow.RecordBatchReader.from_stream(self._frame.stream(self._connection._progress()))
+        stream = self._frame.stream(self._connection._progress())
+
+        # A generator passes exceptions on, which a stream of Arrow's C data interface cannot.
+        def batches() -> Iterator[pyarrow.RecordBatch]:
+            while (batch := stream.next_batch()) is not None:
+                yield from pyarrow.table(batch).to_batches()
+
+        return pyarrow.RecordBatchReader.from_batches(pyarrow.schema(stream), batches())
 
     def df(self) -> pandas.DataFrame:
         """Runs the query and returns a data frame of pandas."""
@@ -144,8 +151,7 @@ class Relation:
 
     def _head(self, rows: int) -> tuple[list[list[str]], bool]:
         """The first rows as strings, and whether others follow."""
-        frame = self._derive(f"SELECT * FROM relation LIMIT {rows + 1}")._frame
-        cells = frame.collect(self._connection._progress()).cells(rows + 1)
+        cells = self._frame.head(rows + 1).collect(self._connection._progress()).cells(rows + 1)
         return cells[:rows], len(cells) > rows
 
     def show(self, rows: int = _SHOWN, width: int | None = None) -> None:
@@ -254,7 +260,8 @@ class Relation:
     ) -> int:
         statement = f"COPY (SELECT * FROM relation) TO {literal(str(path))} STORED AS {form}"
         if partition_by:
-            statement += f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})"
+            # The engine reads these names as they are written, also those without quotes.
+            statement += f" PARTITIONED BY ({', '.join(partition_by)})"
         if options:
             pairs = [f"{literal(name)} {literal(value)}" for name, value in options.items()]
             statement += f" OPTIONS ({', '.join(pairs)})"
