@@ -28,6 +28,12 @@ pub(crate) enum CliError {
     /// The device cannot be calibrated.
     #[error(transparent)]
     Calibrate(#[from] galatea::CalibrateError),
+    /// A server cannot start.
+    #[error(transparent)]
+    Server(#[from] galatea_server::ServerError),
+    /// A server refused a connection or a statement.
+    #[error(transparent)]
+    Remote(#[from] galatea_server::ClientError),
     /// No folder is available for generated data.
     #[error("no cache folder for generated data: {0}")]
     NoCache(CacheRefusal),

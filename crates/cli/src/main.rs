@@ -8,6 +8,7 @@
 //! script      splits input into statements and backslash commands
 //! statements  one statement: plan, run, print, footer
 //! plan        from a statement to a plan
+//! remote      one statement of galatea connect: run by a server, printed here
 //! destination whether COPY can create its files
 //! backslash   the commands of the prompt, with the help of \h (statement_help)
 //! output/     formats, tables fitted to the terminal, the pager
@@ -31,6 +32,7 @@ mod log;
 mod output;
 mod plan;
 mod progress;
+mod remote;
 mod script;
 mod session;
 mod shell;
@@ -45,7 +47,7 @@ use std::time::Duration;
 use clap::Parser;
 use mimalloc::MiMalloc;
 
-use arguments::Arguments;
+use arguments::{Arguments, Command};
 use errors::CliError;
 
 #[global_allocator]
@@ -57,7 +59,7 @@ fn main() {
         let _ = std::io::stdout().write_all(version::text().as_bytes());
         return;
     }
-    log::start();
+    log::start(matches!(arguments.command, Some(Command::Serve(_))));
     let code = match start(arguments) {
         Ok(()) => 0,
         Err(error) => {

@@ -10,6 +10,7 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistr
 use crate::backslash::{self, Next};
 use crate::errors::CliError;
 use crate::output::{Output, RowLimit};
+use crate::remote::Remote;
 use crate::script::{Input, Piece, pieces};
 use crate::statements;
 use galatea::Origin;
@@ -19,6 +20,8 @@ pub(crate) struct Shell {
     pub(crate) ctx: SessionContext,
     pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
     pub(crate) output: Output,
+    /// The server that runs the statements; `None` runs them in this process.
+    pub(crate) remote: Option<Remote>,
 }
 
 /// The origin of a script.
@@ -52,7 +55,7 @@ impl Shell {
         for Piece { line, input } in pieces(text, &self.dialect()) {
             let goes_on = match input {
                 Input::Statement(sql) => {
-                    let done = statements::run(&self.ctx, &self.stores, &self.output, &sql).await;
+                    let done = self.statement(&self.output, &sql).await;
                     let (file, in_script) = match script {
                         Script::Typed => (None, false),
                         Script::Input => (None, true),
@@ -70,6 +73,14 @@ impl Shell {
         Ok(Ended::Through)
     }
 
+    /// Runs one statement, here or on the server.
+    async fn statement(&self, output: &Output, sql: &str) -> Result<(), CliError> {
+        match &self.remote {
+            Some(remote) => remote.run(&self.ctx, output, sql).await,
+            None => statements::run(&self.ctx, &self.stores, output, sql).await,
+        }
+    }
+
     /// Runs a command. Returns false to quit.
     async fn command(&mut self, text: &str) -> Result<bool, CliError> {
         match backslash::run(&mut self.output, text)? {
@@ -81,7 +92,7 @@ impl Shell {
                     limit: RowLimit(None),
                     ..self.output.clone()
                 };
-                statements::run(&self.ctx, &self.stores, &whole, &sql).await?;
+                self.statement(&whole, &sql).await?;
                 Ok(true)
             }
         }

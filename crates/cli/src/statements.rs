@@ -185,7 +185,7 @@ async fn rows(output: &Output, frame: DataFrame, limit: RowLimit, watch: &Watch)
 }
 
 /// The number of printed rows, and the time.
-fn summary(printed: &Printed, elapsed: Duration) -> String {
+pub(crate) fn summary(printed: &Printed, elapsed: Duration) -> String {
     let seconds = format!("{:.3} s.", elapsed.as_secs_f64());
     if printed.columns == 0 && printed.rows == 0 {
         return format!("Done in {seconds}");

@@ -164,13 +164,25 @@ fn metrics_reference_matches_the_code() {
         let name = format!("| `galatea_{}` |", name.split('"').next().expect("a quote"));
         assert!(rows.iter().any(|row| row.starts_with(&name)), "{name}");
     }
+    let server = fs::read_to_string("../server/src/metrics.rs").expect("the metrics of the server");
+    for name in server.lines().filter_map(|line| line.split("\"galatea_").nth(1)) {
+        let name = format!("//! | `galatea_{}` |", name.split('"').next().expect("a quote"));
+        assert!(server.contains(&name), "{name}");
+    }
+    let server: Vec<&str> = server
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! "))
+        .collect();
+    let server: Vec<&str> = server.into_iter().filter(|line| line.starts_with('|')).collect();
     let page = format!(
         "# Metrics\n\n\
          The engine records metrics of the crate `metrics`. A program that installs a recorder exports them, and `galatea::metrics::describe()` \
          registers their units and meanings. Without a recorder, recording does nothing.\n\n{}\n\n\
          Values of the device are recorded when a pipeline ends. Each end of a pipeline is also an event of `tracing` with the target \
-         `galatea::pipeline`.\n",
-        rows.join("\n")
+         `galatea::pipeline`.\n\n## Server\n\n\
+         `galatea serve --http ADDRESS` exports these and the metrics of its engine at `/metrics`.\n\n{}\n",
+        rows.join("\n"),
+        server.join("\n")
     );
     check_page("metrics.md", &page);
 }

@@ -4,6 +4,7 @@ mod bench;
 mod first;
 mod joins;
 mod random;
+mod serve;
 mod work;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use bench::{
 pub(crate) use first::{DuckDb, FirstArguments, WorkloadArguments};
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;
+pub(crate) use serve::{ConnectArguments, PartServe, ServeArguments};
 pub(crate) use work::{AllWork, Work};
 
 use crate::output::{Format, RowLimit};
@@ -120,6 +122,10 @@ pub(crate) enum Command {
     },
     /// Write the tables of a benchmark as Parquet or CSV.
     Generate(GenerateArguments),
+    /// Serve tables to many clients: Flight SQL and the Postgres protocol.
+    Serve(Box<ServeArguments>),
+    /// Run SQL on a server, with the output formats and the prompt of galatea.
+    Connect(Box<ConnectArguments>),
     /// Measure queries of Galatea, of DataFusion on the CPU and of DuckDB, or single parts of the engine.
     #[command(hide = true)]
     Bench(Box<BenchArguments>),

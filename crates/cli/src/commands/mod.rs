@@ -6,6 +6,7 @@ mod bench;
 mod calibrate;
 mod concurrency;
 mod conflicts;
+mod connect;
 mod demo;
 mod doctor;
 mod first;
@@ -18,6 +19,7 @@ mod papers;
 mod prompt;
 mod random;
 mod residency;
+mod serve;
 mod sort;
 
 use std::fs;
@@ -60,6 +62,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             what: Analysis::Conflicts(conflicts),
         }) => analyze::run(&session, &query, &conflicts).await,
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
+        Some(Command::Serve(serve)) => serve::run(&session, &serve).await,
+        Some(Command::Connect(connect)) => connect::run(&session, &connect).await,
         Some(Command::Bench(arguments)) => match &arguments.part {
             None => bench::run(&session, &arguments).await,
             Some(PartBench::First(part)) => first::run(&session, part).await,
@@ -107,6 +111,7 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
         ctx: session.ctx,
         stores: session.stores,
         output,
+        remote: None,
     })
 }
 

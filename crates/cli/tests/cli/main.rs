@@ -8,4 +8,5 @@ mod errors;
 mod front;
 mod output;
 mod prompt;
+mod serve;
 mod support;

@@ -1,0 +1,81 @@
+//! One statement of `galatea connect`: a server runs it, and its rows are printed here.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::prelude::SessionContext;
+use galatea_server::{Client, ClientError};
+use tokio::sync::Mutex;
+
+use crate::errors::CliError;
+use crate::interrupt::interruptible;
+use crate::output::{Output, write_rows};
+use crate::progress::Watch;
+use crate::statements::summary;
+
+/// The name of the memory reservation for results that are being printed.
+const CONSUMER: &str = "galatea";
+
+/// A connection to a server.
+pub(crate) struct Remote {
+    client: Arc<Mutex<Client>>,
+    server: String,
+}
+
+impl Remote {
+    pub(crate) fn new(client: Client, server: &str) -> Self {
+        Self {
+            client: Arc::new(Mutex::new(client)),
+            server: server.to_string(),
+        }
+    }
+
+    /// Runs a statement on the server, and prints its rows and its footer. Ctrl-C cancels it there.
+    pub(crate) async fn run(
+        &self,
+        ctx: &SessionContext,
+        output: &Output,
+        statement: &str,
+    ) -> Result<(), CliError> {
+        let start = Instant::now();
+        let (client, printing, sql) = (Arc::clone(&self.client), output.clone(), statement.to_string());
+        let memory = MemoryConsumer::new(CONSUMER).register(ctx.task_ctx().memory_pool());
+        let options = ctx.copied_config().options().format.clone();
+        let watch = Watch::start(output.quiet, None);
+        let work = move || async move {
+            let rows = client.lock().await.run(&sql).await.map_err(external)?;
+            write_rows(&printing, rows, printing.limit, &options, &memory, &watch).await
+        };
+        let printed = interruptible(work).await?.map_err(refused)?;
+        if output.quiet || output.starting {
+            return Ok(());
+        }
+        let elapsed = printed.complete.unwrap_or_else(Instant::now) - start;
+        let text = format!("{} Ran on {}.", summary(&printed, elapsed), self.server);
+        // Programs read the result only, so the footer is written to standard error.
+        if output.form().is_for_readers() && output.target.path().is_none() {
+            let _ = writeln!(io::stdout(), "{text}\n");
+        } else {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+        Ok(())
+    }
+}
+
+fn external(error: ClientError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The message of the server, without the layers that carried it.
+fn refused(error: DataFusionError) -> CliError {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<ClientError>() {
+            Ok(client) => CliError::Remote(*client),
+            Err(inner) => DataFusionError::External(inner).into(),
+        },
+        other => other.into(),
+    }
+}

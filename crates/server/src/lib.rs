@@ -1,0 +1,40 @@
+//! Serves one Galatea engine to many clients: Flight SQL and the Postgres protocol.
+//!
+//! ```text
+//! config     the configuration file            access     roles, and paths that they grant
+//! password   SCRAM verifiers and tokens        statement  statements that a role may run
+//! tables     the tables that a role sees       state      engine, accounts, running queries
+//! session    one SessionContext per client     query      one task per running statement
+//! flight     Flight SQL                        postgres   the Postgres protocol
+//! http       /healthz and /metrics             server     listeners and shutdown
+//! client     a client, for galatea connect
+//! ```
+//!
+//! A statement is parsed and checked against the grants of its role ([`Config`]), and then planned by
+//! [`galatea::sql`]. Its task sends batches to the connection as they are computed, and waits while the
+//! client does not read. `docs/src/guide/server.md` describes the use.
+#![forbid(unsafe_code)]
+
+mod access;
+mod client;
+mod config;
+mod error;
+mod failure;
+mod flight;
+mod http;
+mod metrics;
+mod password;
+mod postgres;
+mod query;
+mod server;
+mod session;
+mod state;
+mod statement;
+mod tables;
+mod tls;
+
+pub use client::{Client, ClientError, Credentials};
+pub use config::{Config, TlsFiles};
+pub use error::ServerError;
+pub use password::{Verifier, new_token, token_hash};
+pub use server::Server;

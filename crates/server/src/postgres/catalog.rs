@@ -1,0 +1,100 @@
+//! `pg_catalog`, and statements over it.
+//!
+//! Clients query the catalog in ways that only PostgreSQL plans. Such statements are rewritten by the rules
+//! of datafusion-pg-catalog; all others are planned as they are.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+use datafusion::prelude::SessionContext;
+use datafusion::scalar::ScalarValue;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::setup_pg_catalog;
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+
+use crate::failure::{Failure, FailureKind};
+use crate::tables::CATALOG;
+
+/// The version that clients see. Drivers choose their catalog queries by it.
+pub(super) const SERVER_VERSION: &str = "16.6";
+
+/// The schema of the catalog.
+const PG_CATALOG: &str = "pg_catalog";
+
+/// Parts of statements over the catalog, in lower case.
+const CATALOG_WORDS: [&str; 6] = [
+    "pg_",
+    "::reg",
+    "information_schema",
+    "current_schema",
+    "current_user",
+    "session_user",
+];
+
+static PARSER: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
+
+/// Adds the catalog to a session.
+pub(super) fn install(ctx: &SessionContext, user: &str) -> Result<(), Failure> {
+    setup_pg_catalog(ctx, CATALOG, EmptyContextProvider).map_err(|error| {
+        Failure::new(
+            FailureKind::Internal,
+            format!("internal error: no pg_catalog: {error}"),
+        )
+    })?;
+    let version = format!(
+        "PostgreSQL {SERVER_VERSION} (Galatea {})",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (name, value) in [
+        ("version", version),
+        ("current_user", user.to_string()),
+        ("session_user", user.to_string()),
+    ] {
+        let value = ColumnarValue::Scalar(ScalarValue::Utf8(Some(value)));
+        let function = Arc::new(move |_: &[ColumnarValue]| Ok(value.clone()));
+        ctx.register_udf(create_udf(
+            name,
+            Vec::new(),
+            DataType::Utf8,
+            Volatility::Stable,
+            function,
+        ));
+    }
+    Ok(())
+}
+
+/// Removes the catalog. It refers to the list of catalogs that contains it, so the session would never be
+/// freed.
+pub(super) fn remove(ctx: &SessionContext) {
+    if let Some(catalog) = ctx.catalog(CATALOG) {
+        let _ = catalog.deregister_schema(PG_CATALOG, true);
+    }
+}
+
+/// The statement, rewritten if it is one over the catalog.
+pub(super) fn rewritten(statement: &str) -> Option<String> {
+    let lower = statement.to_ascii_lowercase();
+    if !CATALOG_WORDS.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    // A statement that this parser does not accept is planned as it is.
+    let mut statements = PARSER.parse(statement).ok()?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Some(statement.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_statements_over_the_catalog_are_rewritten() {
+        assert_eq!(rewritten("SELECT a FROM b"), None);
+        let sql = rewritten("SELECT relname FROM pg_class WHERE oid = 'a'::regclass").expect("rewritten");
+        assert!(sql.contains("pg_catalog.pg_class"), "{sql}");
+        assert_eq!(rewritten("SELECT pg_ FROM ("), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Batches as rows of the Postgres protocol.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::util::display::{ArrayFormatter, FormatOptions as Display};
+use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, field_into_pg_type};
+use futures::{StreamExt, stream};
+use pgwire::api::portal::Format;
+use pgwire::api::results::{FieldInfo, QueryResponse};
+use pgwire::error::PgWireResult;
+use pgwire::types::format::FormatOptions;
+
+use super::errors::error;
+use crate::failure::Failure;
+use crate::query::Rows;
+
+/// The schema in types that the protocol has. Columns of other types become strings.
+fn presentable(schema: &Schema) -> SchemaRef {
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| match field_into_pg_type(field) {
+            Ok(_) => Arc::clone(field),
+            Err(_) => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+        });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The values of a column as strings.
+fn strings(column: &ArrayRef) -> Result<ArrayRef, Failure> {
+    let options = Display::default();
+    let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
+    let values = (0..column.len()).map(|row| match column.is_null(row) {
+        true => Ok(None),
+        false => formatter.value(row).try_to_string().map(Some),
+    });
+    Ok(Arc::new(values.collect::<Result<StringArray, _>>()?))
+}
+
+fn presented(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Failure> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
+        true => Ok(Arc::clone(column)),
+        false => strings(column),
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
+}
+
+/// The description of the columns.
+pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
+    arrow_schema_to_pg_fields(&presentable(schema), format, None)
+}
+
+/// The rows of a running query, encoded as they are sent.
+pub(super) fn response(
+    rows: Rows,
+    format: &Format,
+    options: FormatOptions,
+    command: &str,
+) -> PgWireResult<QueryResponse> {
+    let schema = presentable(&rows.schema);
+    let fields = Arc::new(arrow_schema_to_pg_fields(
+        &schema,
+        format,
+        Some(Arc::new(options)),
+    )?);
+    let own = Arc::clone(&fields);
+    let encoded = rows.into_stream().flat_map(move |batch| {
+        let batch = batch.and_then(|batch| presented(&batch, &schema));
+        match batch {
+            Ok(batch) => stream::iter(encode_recordbatch(Arc::clone(&own), batch)).boxed(),
+            Err(failure) => stream::iter([Err(error(failure))]).boxed(),
+        }
+    });
+    let mut response = QueryResponse::new(fields, encoded);
+    response.set_command_tag(command);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, AsArray, Decimal256Array, Int32Array};
+
+    use super::*;
+
+    #[test]
+    fn columns_of_other_types_become_strings() {
+        let wide = Decimal256Array::from(vec![None, Some(arrow::datatypes::i256::from(150))]);
+        let wide: ArrayRef = Arc::new(wide.with_precision_and_scale(40, 2).unwrap());
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        let batch = RecordBatch::try_from_iter([("wide", wide), ("n", numbers)]).unwrap();
+        let schema = presentable(&batch.schema());
+        let shown = presented(&batch, &schema).unwrap();
+        assert_eq!(shown.column(0).as_string::<i32>().value(1), "1.50");
+        assert!(shown.column(0).is_null(0));
+        assert_eq!(shown.column(1).data_type(), &DataType::Int32);
+    }
+}

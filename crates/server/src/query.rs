@@ -1,0 +1,301 @@
+//! The execution of one statement: a task that sends batches to the connection as they are computed.
+//!
+//! The task waits while the connection has not sent the previous batch, so a result is never collected in
+//! memory. It ends when the rows end, when the connection is gone, when the query is cancelled or exceeds a
+//! limit, or when the server shuts down. Then it drops the plan's stream, which stops its operators and
+//! pipelines.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use datafusion::dataframe::DataFrame;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionContext;
+use futures::{Stream, StreamExt, stream};
+use metrics::{counter, histogram};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep_until;
+
+use crate::failure::{Failure, FailureKind};
+use crate::metrics::{QUERIES, ROWS, SECONDS};
+use crate::state::{Account, Permit, Shared, Ticket};
+
+/// Batches between the plan and the connection.
+const BATCHES: usize = 2;
+
+/// The time in which a connection has to accept the error of a query that was stopped.
+const LAST_ERROR: Duration = Duration::from_secs(5);
+
+/// The work of a query.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A planned query or update.
+    Frame(Box<DataFrame>),
+    /// A statement that is executed when it is planned.
+    Statement(String),
+}
+
+/// A query to run.
+pub(crate) struct Job {
+    pub(crate) ctx: SessionContext,
+    pub(crate) account: Arc<Account>,
+    pub(crate) protocol: &'static str,
+    pub(crate) work: Work,
+    /// The statement for the log; empty if it is not logged.
+    pub(crate) statement: Arc<str>,
+    /// The limit of time.
+    pub(crate) time: Option<Duration>,
+    pub(crate) permit: Permit,
+}
+
+/// The rows of a running query. Dropping them stops the query.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) schema: SchemaRef,
+    /// `None` for a statement that runs nothing.
+    pub(crate) ticket: Option<Arc<Ticket>>,
+    batches: mpsc::Receiver<Result<RecordBatch, Failure>>,
+}
+
+impl Rows {
+    /// The result of a statement that runs nothing.
+    pub(crate) fn none() -> Self {
+        Self {
+            schema: Arc::new(Schema::empty()),
+            ticket: None,
+            batches: mpsc::channel(1).1,
+        }
+    }
+
+    /// The next batch.
+    pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
+        self.batches.recv().await
+    }
+
+    /// The batches as a stream.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<RecordBatch, Failure>> + Send + 'static {
+        stream::unfold(self, |mut rows| async move {
+            let batch = rows.next().await?;
+            Some((batch, rows))
+        })
+    }
+
+    /// Runs an update to its end. Returns the number of changed rows.
+    pub(crate) async fn count(mut self) -> Result<u64, Failure> {
+        let mut changed = 0;
+        while let Some(batch) = self.next().await {
+            let batch = batch?;
+            if let Some(counts) = batch.column_by_name("count")
+                && counts.data_type() == &DataType::UInt64
+            {
+                let counts = counts.as_primitive::<UInt64Type>();
+                changed += counts.iter().flatten().sum::<u64>();
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// Starts a query on the runtime of queries. Returns when it is planned.
+///
+/// # Errors
+/// Errors of planning and of statements without rows; the server shuts down.
+pub(crate) async fn start(
+    shared: &Arc<Shared>,
+    job: Job,
+    began: impl FnOnce(&Arc<Ticket>),
+    ended: impl FnOnce(&Ticket) + Send + 'static,
+) -> Result<Rows, Failure> {
+    let ticket = shared.begin()?;
+    began(&ticket);
+    let (planned, schema) = oneshot::channel();
+    let (sender, batches) = mpsc::channel(BATCHES);
+    let (state, own) = (Arc::clone(shared), Arc::clone(&ticket));
+    shared.queries.spawn(async move {
+        // Also if the task panics.
+        let _end = End {
+            state,
+            ticket: Arc::clone(&own),
+            ended: Some(ended),
+        };
+        run(job, &own, planned, sender).await;
+    });
+    let schema = schema.await.unwrap_or_else(|_| {
+        Err(Failure::new(
+            FailureKind::Internal,
+            "internal error: the query panicked; this is a bug, please report it",
+        ))
+    })?;
+    Ok(Rows {
+        schema,
+        ticket: Some(ticket),
+        batches,
+    })
+}
+
+/// Removes a query from the running ones.
+struct End<F: FnOnce(&Ticket)> {
+    state: Arc<Shared>,
+    ticket: Arc<Ticket>,
+    ended: Option<F>,
+}
+
+impl<F: FnOnce(&Ticket)> Drop for End<F> {
+    fn drop(&mut self) {
+        self.state.end(&self.ticket);
+        if let Some(ended) = self.ended.take() {
+            ended(&self.ticket);
+        }
+    }
+}
+
+/// The progress of a query, for its log line.
+#[derive(Default)]
+struct Progress {
+    rows: u64,
+    plan: Option<Arc<dyn ExecutionPlan>>,
+    planned: Option<oneshot::Sender<Result<SchemaRef, Failure>>>,
+}
+
+async fn run(
+    job: Job,
+    ticket: &Ticket,
+    planned: oneshot::Sender<Result<SchemaRef, Failure>>,
+    batches: mpsc::Sender<Result<RecordBatch, Failure>>,
+) {
+    let Job {
+        ctx,
+        account,
+        protocol,
+        work,
+        statement,
+        time: limit,
+        permit,
+    } = job;
+    let begun = Instant::now();
+    let mut progress = Progress {
+        planned: Some(planned),
+        ..Progress::default()
+    };
+    let rows = account.limits().rows;
+    let time = async {
+        match limit {
+            Some(time) => sleep_until((begun + time).into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        failure = ticket.stopped() => Err(failure),
+        () = batches.closed() => Err(Failure::new(FailureKind::Cancelled, "the client left")),
+        () = time => Err(Failure::new(
+            FailureKind::Time,
+            format!("the query took longer than {:?}, the maximum (limits.time)", limit.unwrap_or_default()),
+        )),
+        outcome = send(&ctx, work, rows, &mut progress, &batches) => outcome,
+    };
+    // Another query may begin before the client has read the last rows.
+    drop(permit);
+    log(
+        &account,
+        protocol,
+        &statement,
+        &progress,
+        begun,
+        outcome.as_ref().err(),
+    );
+    if let Err(failure) = outcome {
+        match progress.planned.take() {
+            // The client may be gone.
+            Some(planned) => drop(planned.send(Err(failure))),
+            None => drop(batches.send_timeout(Err(failure), LAST_ERROR).await),
+        }
+    }
+}
+
+/// Plans and executes, and sends all batches.
+async fn send(
+    ctx: &SessionContext,
+    work: Work,
+    limit: Option<u64>,
+    progress: &mut Progress,
+    batches: &mpsc::Sender<Result<RecordBatch, Failure>>,
+) -> Result<(), Failure> {
+    let frame = match work {
+        Work::Frame(frame) => *frame,
+        Work::Statement(text) => galatea::sql(ctx, &text).await?,
+    };
+    if is_carried_out(frame.logical_plan()) {
+        if let Some(planned) = progress.planned.take() {
+            let _ = planned.send(Ok(Arc::new(Schema::empty())));
+        }
+        return Ok(());
+    }
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    progress.plan = Some(Arc::clone(&plan));
+    let mut rows = execute_stream(plan, task)?;
+    if let Some(planned) = progress.planned.take() {
+        let _ = planned.send(Ok(rows.schema()));
+    }
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        let sent = progress.rows + batch.num_rows() as u64;
+        if let Some(limit) = limit
+            && sent > limit
+        {
+            return Err(Failure::new(
+                FailureKind::Limit,
+                format!(
+                    "the result has more than {limit} rows, the maximum (limits.rows)\nhint: add LIMIT {limit}"
+                ),
+            ));
+        }
+        if batches.send(Ok(batch)).await.is_err() {
+            return Err(Failure::new(FailureKind::Cancelled, "the client left"));
+        }
+        progress.rows = sent;
+    }
+    Ok(())
+}
+
+/// Whether the plan belongs to a statement that was executed when it was planned, and returns no rows.
+fn is_carried_out(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())
+}
+
+/// Writes one line per query, and its metrics.
+fn log(
+    account: &Account,
+    protocol: &'static str,
+    statement: &str,
+    progress: &Progress,
+    begun: Instant,
+    failure: Option<&Failure>,
+) {
+    let seconds = begun.elapsed().as_secs_f64();
+    let outcome = failure.map_or("done", |failure| failure.kind.label());
+    counter!(QUERIES, "protocol" => protocol, "outcome" => outcome).increment(1);
+    counter!(ROWS, "protocol" => protocol).increment(progress.rows);
+    histogram!(SECONDS, "protocol" => protocol).record(seconds);
+    let device = progress
+        .plan
+        .as_ref()
+        .and_then(galatea::query_report)
+        .map_or_else(|| "none".to_string(), |report| report.device.to_string());
+    tracing::info!(
+        target: "galatea::query",
+        user = account.name,
+        protocol,
+        outcome,
+        seconds,
+        rows = progress.rows,
+        device,
+        error = failure.map(|failure| failure.message.as_str()),
+        statement = (!statement.is_empty()).then_some(statement),
+        "query"
+    );
+}

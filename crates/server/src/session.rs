@@ -1,0 +1,404 @@
+//! A session of one client: a `SessionContext` on the engine of the server, with the tables and limits of its
+//! role.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::ParamValues;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::dataframe::DataFrame;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use lru::LruCache;
+use metrics::gauge;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use crate::failure::{Failure, FailureKind};
+use crate::metrics::{REFUSED, SESSIONS};
+use crate::query::{self, Job, Rows, Work};
+use crate::state::{self, Account, Permit, Shared, Ticket};
+use crate::statement::{self, Checked, Class};
+use crate::tables::{CATALOG, GrantedSchema, SCHEMA};
+
+/// Checked statements that a session remembers.
+const CHECKED: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
+
+/// The longest statement that a session remembers, in bytes.
+const LONGEST_CHECKED: usize = 16 << 10;
+
+/// Table functions with the names of all columns and queries of the server.
+const SYSTEM_FUNCTIONS: [&str; 2] = ["galatea_memory", "galatea_queries"];
+
+/// A statement that is ready to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    /// The statement as the client sent it.
+    pub(crate) text: Arc<str>,
+    pub(crate) checked: Checked,
+    /// The plan; `None` for a statement that is executed when it is planned.
+    frame: Option<DataFrame>,
+}
+
+impl Prepared {
+    /// The columns of the result; `None` if the statement returns no rows, or if they are only known when it
+    /// runs.
+    pub(crate) fn schema(&self) -> Option<SchemaRef> {
+        match (&self.frame, self.checked.class) {
+            (Some(frame), Class::Query) => Some(Arc::clone(frame.schema().inner())),
+            _ => None,
+        }
+    }
+
+    /// The plan with its placeholders.
+    pub(crate) fn plan(&self) -> Option<&LogicalPlan> {
+        self.frame.as_ref().map(DataFrame::logical_plan)
+    }
+
+    /// The types of the parameters `$1`, `$2`, and so on; `None` for a type that the plan does not determine.
+    ///
+    /// # Errors
+    /// Placeholders that are not numbered from 1 on.
+    pub(crate) fn parameters(&self) -> Result<Vec<Option<DataType>>, Failure> {
+        match self.plan() {
+            Some(plan) => parameters(plan),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same statement with values for its parameters.
+    ///
+    /// # Errors
+    /// Missing values, and values of the wrong type.
+    pub(crate) fn bind(&self, values: ParamValues) -> Result<Self, Failure> {
+        let frame = match &self.frame {
+            Some(frame) => Some(frame.clone().with_param_values(values)?),
+            None => None,
+        };
+        Ok(Self {
+            text: Arc::clone(&self.text),
+            checked: self.checked,
+            frame,
+        })
+    }
+}
+
+/// The most parameters of a statement: the limit of the Postgres protocol.
+const PARAMETERS: usize = 65_535;
+
+fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, Failure> {
+    let mut types = plan.get_parameter_types()?;
+    // A cast determines the type of its parameter.
+    let _ = plan.apply_with_subqueries(|node| {
+        for expression in node.expressions() {
+            let _ = expression.apply(|part| {
+                if let Expr::Cast(cast) = part
+                    && let Expr::Placeholder(placeholder) = cast.expr.as_ref()
+                {
+                    let known = types.entry(placeholder.id.clone()).or_insert(None);
+                    known.get_or_insert_with(|| cast.field.data_type().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut numbered = Vec::new();
+    for (name, data_type) in types {
+        let number = name
+            .strip_prefix('$')
+            .and_then(|digits| digits.parse::<usize>().ok());
+        match number {
+            Some(number @ 1..=PARAMETERS) => {
+                if numbered.len() < number {
+                    numbered.resize(number, None);
+                }
+                numbered[number - 1] = data_type;
+            }
+            _ => {
+                return Err(Failure::invalid(format!(
+                    "parameters are $1, $2, and so on, not {name}"
+                )));
+            }
+        }
+    }
+    Ok(numbered)
+}
+
+/// A session.
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) account: Arc<Account>,
+    pub(crate) ctx: SessionContext,
+    pub(crate) protocol: &'static str,
+    _permit: Permit,
+    checked: Mutex<LruCache<(String, String), Checked>>,
+    running: Arc<Mutex<HashMap<u64, Arc<Ticket>>>>,
+    used: Mutex<Instant>,
+    /// The limit of time that the client set for its queries.
+    timeout: Mutex<Option<Duration>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.cancel();
+        gauge!(SESSIONS, "protocol" => self.protocol).decrement(1.0);
+    }
+}
+
+impl Session {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// The account has its maximum number of sessions; the server shuts down; a setting of the server that
+    /// sessions do not accept.
+    pub(crate) fn open(
+        shared: &Arc<Shared>,
+        account: &Arc<Account>,
+        protocol: &'static str,
+    ) -> Result<Self, Failure> {
+        if shared.is_stopping() {
+            return Err(state::stopping());
+        }
+        let permit = account.session_permit(shared.config.sessions)?;
+        let role = &account.role;
+        let config = SessionConfig::new()
+            .with_information_schema(true)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA);
+        let mut builder = galatea::session();
+        for (name, value) in &shared.settings {
+            let is_device = name == "galatea.device" && value.eq_ignore_ascii_case("emulated");
+            if !is_device || role.emulated_device {
+                builder = builder.with_setting(name, value);
+            }
+        }
+        let ctx = builder
+            .with_config(config)
+            .with_runtime(Arc::clone(&account.runtime))
+            .with_engine(&shared.engine)
+            .with_file_queries(!role.folders.is_empty())
+            .build()?;
+        let granted = GrantedSchema {
+            tables: Arc::clone(&shared.tables),
+            role: Arc::clone(role),
+        };
+        let catalog = ctx.catalog(CATALOG).ok_or_else(|| {
+            Failure::new(
+                FailureKind::Internal,
+                "internal error: the session has no catalog",
+            )
+        })?;
+        catalog.register_schema(SCHEMA, Arc::new(granted))?;
+        if !role.tables.iter().any(|pattern| pattern == "*") {
+            for name in SYSTEM_FUNCTIONS {
+                ctx.deregister_udtf(name);
+            }
+        }
+        gauge!(SESSIONS, "protocol" => protocol).increment(1.0);
+        Ok(Self {
+            shared: Arc::clone(shared),
+            account: Arc::clone(account),
+            ctx,
+            protocol,
+            _permit: permit,
+            checked: Mutex::new(LruCache::new(CHECKED)),
+            running: Arc::default(),
+            used: Mutex::new(Instant::now()),
+            timeout: Mutex::default(),
+        })
+    }
+
+    /// The dialect of the session's SQL.
+    pub(crate) fn dialect(&self) -> String {
+        self.ctx
+            .state_ref()
+            .read()
+            .config_options()
+            .sql_parser
+            .dialect
+            .to_string()
+    }
+
+    /// Limits the time of the session's queries, in addition to the limit of its role.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
+        *self.timeout.lock() = timeout;
+    }
+
+    /// The limit of time of a query.
+    fn time_limit(&self) -> Option<Duration> {
+        let limits = [*self.timeout.lock(), self.account.limits().time];
+        limits.into_iter().flatten().min()
+    }
+
+    /// Records a use, from which the time until the session ends counts.
+    pub(crate) fn touch(&self) {
+        *self.used.lock() = Instant::now();
+    }
+
+    /// The time since the last request; zero while a query runs.
+    pub(crate) fn idle(&self) -> Duration {
+        match self.running.lock().is_empty() {
+            true => self.used.lock().elapsed(),
+            false => Duration::ZERO,
+        }
+    }
+
+    /// Checks and plans a statement. It has no effect before [`run`](Self::run).
+    ///
+    /// # Errors
+    /// Those of parsing, of planning and of missing grants; limits of time and of concurrent queries.
+    pub(crate) async fn prepare(self: &Arc<Self>, text: &str) -> Result<Prepared, Failure> {
+        self.prepare_as(text, text).await
+    }
+
+    /// Like [`prepare`](Self::prepare), for a statement that the protocol has rewritten to `sql`.
+    pub(crate) async fn prepare_as(self: &Arc<Self>, text: &str, sql: &str) -> Result<Prepared, Failure> {
+        self.touch();
+        if self.shared.is_stopping() {
+            return Err(state::stopping());
+        }
+        let permit = self.account.query_permit()?;
+        let (session, sql, text) = (Arc::clone(self), sql.to_string(), Arc::from(text));
+        let planning = self.shared.queries.spawn(async move {
+            let _permit = permit;
+            session.plan(text, sql).await
+        });
+        // The client may leave while the statement is planned.
+        let planning = AbortOnDrop(planning);
+        let limit = self.time_limit();
+        let planned = match limit {
+            Some(limit) => timeout(limit, planning).await.map_err(|_| {
+                Failure::new(
+                    FailureKind::Time,
+                    format!("planning took longer than {limit:?} (limits.time)"),
+                )
+            })?,
+            None => planning.await,
+        };
+        let prepared = planned.unwrap_or_else(|_| {
+            Err(Failure::new(
+                FailureKind::Internal,
+                "internal error: planning panicked; this is a bug, please report it",
+            ))
+        });
+        if let Err(failure) = &prepared {
+            metrics::counter!(REFUSED, "reason" => "statement").increment(1);
+            tracing::info!(
+                target: "galatea::query",
+                user = self.account.name,
+                protocol = self.protocol,
+                outcome = "refused",
+                error = failure.message,
+                "query"
+            );
+        }
+        prepared
+    }
+
+    async fn plan(&self, text: Arc<str>, sql: String) -> Result<Prepared, Failure> {
+        let checked = self.check(&sql).await?;
+        let frame = match checked.class {
+            Class::Query | Class::Update => Some(galatea::sql(&self.ctx, &sql).await?),
+            Class::Immediate | Class::Nothing => None,
+        };
+        Ok(Prepared {
+            // A statement without a plan is run by its string.
+            text: if frame.is_none() { Arc::from(sql) } else { text },
+            checked,
+            frame,
+        })
+    }
+
+    /// Checks a statement against the grants, unless that is known. Access to files is checked anew, since
+    /// their links may change.
+    async fn check(&self, sql: &str) -> Result<Checked, Failure> {
+        let role = &self.account.role;
+        let keeps = role.folders.is_empty() && role.copy_to.is_empty() && sql.len() <= LONGEST_CHECKED;
+        let key = (self.dialect(), sql.to_string());
+        if keeps && let Some(checked) = self.checked.lock().get(&key) {
+            return Ok(*checked);
+        }
+        let checked = statement::check(sql, &self.ctx.state(), role).await?;
+        if keeps {
+            self.checked.lock().put(key, checked);
+        }
+        Ok(checked)
+    }
+
+    /// Runs a prepared statement.
+    ///
+    /// # Errors
+    /// Those of planning and of statements without rows; too many concurrent queries.
+    pub(crate) async fn run(self: &Arc<Self>, prepared: &Prepared) -> Result<Rows, Failure> {
+        self.touch();
+        if prepared.checked.class == Class::Nothing {
+            return Ok(Rows::none());
+        }
+        let work = match &prepared.frame {
+            Some(frame) => Work::Frame(Box::new(frame.clone())),
+            None => Work::Statement(prepared.text.to_string()),
+        };
+        let statement = match self.shared.config.log_statements {
+            true => Arc::clone(&prepared.text),
+            false => Arc::from(""),
+        };
+        let job = Job {
+            ctx: self.ctx.clone(),
+            account: Arc::clone(&self.account),
+            protocol: self.protocol,
+            work,
+            statement,
+            time: self.time_limit(),
+            permit: self.account.query_permit()?,
+        };
+        let (running, own) = (Arc::clone(&self.running), Arc::clone(&self.running));
+        query::start(
+            &self.shared,
+            job,
+            |ticket| {
+                running.lock().insert(ticket.number, Arc::clone(ticket));
+            },
+            move |ticket| {
+                own.lock().remove(&ticket.number);
+            },
+        )
+        .await
+    }
+
+    /// Cancels the session's running queries. Returns whether one was running.
+    pub(crate) fn cancel(&self) -> bool {
+        let running = self.running.lock();
+        for ticket in running.values() {
+            ticket.stop(cancelled());
+        }
+        !running.is_empty()
+    }
+}
+
+/// The error of a cancelled query.
+pub(crate) fn cancelled() -> Failure {
+    Failure::new(FailureKind::Cancelled, "the query was cancelled on request")
+}
+
+/// A task that ends when it is dropped.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

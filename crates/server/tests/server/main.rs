@@ -1,0 +1,8 @@
+//! Servers on loopback with real clients.
+
+mod flight;
+mod limits;
+mod operations;
+mod postgres;
+mod security;
+mod support;

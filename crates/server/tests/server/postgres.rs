@@ -1,0 +1,426 @@
+//! The Postgres protocol with tokio-postgres.
+
+use std::time::Instant;
+
+use futures::{StreamExt, TryStreamExt};
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::types::ToSql;
+
+use crate::support::{LONG, config, postgres, start, state, until};
+
+/// The rows of a simple query, with fields separated by `|`.
+async fn simple(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    let messages = client.simple_query(sql).await?;
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let fields = (0..row.len()).map(|column| row.get(column).unwrap_or("NULL").to_string());
+            Some(fields.collect::<Vec<_>>().join("|"))
+        }
+        _ => None,
+    });
+    Ok(rows.collect())
+}
+
+#[tokio::test]
+async fn simple_queries_run_several_statements() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let sql = "CREATE TABLE t (a BIGINT, b VARCHAR); INSERT INTO t VALUES (1, 'x;y'), (2, NULL); -- done;\n\
+               SELECT * FROM t ORDER BY a; SELECT count(*) FROM t";
+    assert_eq!(
+        simple(&client, sql).await.expect("rows"),
+        ["1|x;y", "2|NULL", "2"]
+    );
+    let completed = |messages: Vec<SimpleQueryMessage>| match messages.last() {
+        Some(SimpleQueryMessage::CommandComplete(rows)) => *rows,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        completed(
+            client
+                .simple_query("INSERT INTO t VALUES (3, 'z')")
+                .await
+                .expect("inserted")
+        ),
+        1
+    );
+    assert_eq!(
+        completed(client.simple_query("SELECT * FROM t").await.expect("rows")),
+        3
+    );
+    assert!(simple(&client, " ; ").await.expect("nothing").is_empty());
+    // The statements before an error take effect.
+    let failed = simple(
+        &client,
+        "INSERT INTO t VALUES (4, 'w'); SELECT x FROM t; DROP TABLE t",
+    )
+    .await;
+    assert_eq!(state(failed).0, "42703");
+    assert_eq!(
+        simple(&client, "SELECT count(*) FROM t").await.expect("rows"),
+        ["4"]
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn values_have_their_types_in_binary() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let sql = "SELECT CAST(1 AS SMALLINT), CAST(2 AS INT), CAST(3 AS BIGINT), CAST(1.5 AS REAL), \
+               CAST(2.5 AS DOUBLE), true, 'text', NULL, make_array(1, 2), arrow_cast('v', 'Utf8View'), \
+               arrow_cast('d', 'Dictionary(Int32, Utf8)'), CAST(7 AS INT UNSIGNED)";
+    let row = client.query_one(sql, &[]).await.expect("a row");
+    assert_eq!(row.get::<_, i16>(0), 1);
+    assert_eq!(row.get::<_, i32>(1), 2);
+    assert_eq!(row.get::<_, i64>(2), 3);
+    assert_eq!(row.get::<_, f32>(3), 1.5);
+    assert_eq!(row.get::<_, f64>(4), 2.5);
+    assert!(row.get::<_, bool>(5));
+    assert_eq!(row.get::<_, &str>(6), "text");
+    assert_eq!(row.get::<_, Option<&str>>(7), None);
+    assert_eq!(row.get::<_, Vec<i64>>(8), [1, 2]);
+    assert_eq!(row.get::<_, &str>(9), "v");
+    assert_eq!(row.get::<_, &str>(10), "d");
+    assert_eq!(row.get::<_, i64>(11), 7);
+    let rows = simple(&client, "SELECT DATE '2026-11-28', TIMESTAMP '2026-11-28 12:30:00', CAST(1.25 AS DECIMAL(10,2)), X'0aff', INTERVAL '1 day'").await.expect("rows");
+    assert!(rows[0].starts_with("2026-11-28|2026-11-28 12:30:00"), "{rows:?}");
+    assert!(rows[0].contains("|1.25|\\x0aff|"), "{rows:?}");
+    // A type that the protocol does not have.
+    let rows = simple(
+        &client,
+        "SELECT CAST(1.5 AS DECIMAL(60, 2)) AS wide, MAP {'a': 1} AS m",
+    )
+    .await
+    .expect("rows");
+    assert_eq!(rows, ["1.50|{a: 1}"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn prepared_statements_take_parameters() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    simple(&client, "CREATE TABLE t (a BIGINT, b VARCHAR, c DOUBLE, d DATE)")
+        .await
+        .expect("created");
+    let insert = client
+        .prepare("INSERT INTO t (a, b, c) VALUES ($1, $2, $3)")
+        .await
+        .expect("prepared");
+    for (a, b) in [(1i64, Some("x")), (2, None), (3, Some("'; DROP TABLE t"))] {
+        let parameters: [&(dyn ToSql + Sync); 3] = [&a, &b, &(a as f64 / 2.0)];
+        assert_eq!(client.execute(&insert, &parameters).await.expect("inserted"), 1);
+    }
+    let select = client
+        .prepare("SELECT b, c FROM t WHERE a >= $1 AND a < $2 ORDER BY a")
+        .await
+        .expect("prepared");
+    assert_eq!(select.columns().len(), 2);
+    let rows = client.query(&select, &[&2i64, &4i64]).await.expect("rows");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].get::<_, Option<&str>>(0), None);
+    assert_eq!(rows[1].get::<_, &str>(0), "'; DROP TABLE t");
+    assert_eq!(rows[1].get::<_, f64>(1), 1.5);
+    // A parameter without a type is a string, unless the client or a cast states one.
+    let row = client
+        .query_one("SELECT $1 AS a, $2::int AS b", &[&"x", &5i32])
+        .await
+        .expect("a row");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, i32>(1)), ("x", 5));
+    let typed = client
+        .prepare_typed("SELECT $1 AS a", &[tokio_postgres::types::Type::INT4])
+        .await
+        .expect("prepared");
+    assert_eq!(
+        client
+            .query_one(&typed, &[&8i32])
+            .await
+            .expect("a row")
+            .get::<_, i32>(0),
+        8
+    );
+    // The statement is planned again after its table changed.
+    simple(&client, "INSERT INTO t (a) VALUES (2)")
+        .await
+        .expect("inserted");
+    assert_eq!(
+        client.query(&select, &[&2i64, &4i64]).await.expect("rows").len(),
+        3
+    );
+    assert_eq!(
+        state(client.prepare("SELECT 1; SELECT 2").await.map(drop)).0,
+        "42601"
+    );
+    assert_eq!(
+        state(client.prepare("SELECT a FROM absent").await.map(drop)).0,
+        "42P01"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn portals_return_rows_in_parts() {
+    let server = start(config()).await;
+    let mut client = postgres(&server).await;
+    let transaction = client.transaction().await.expect("begun");
+    let portal = transaction
+        .bind("SELECT v FROM generate_series(1, 1000000000000) AS t(v)", &[])
+        .await
+        .expect("a portal");
+    for part in 0..3i64 {
+        let rows = transaction.query_portal(&portal, 100).await.expect("rows");
+        assert_eq!(rows.len(), 100);
+        assert_eq!(rows[0].get::<_, i64>(0), part * 100 + 1);
+    }
+    assert_eq!(server.running(), 1);
+    drop(portal);
+    transaction.commit().await.expect("accepted");
+    until("the closed portal stops", || server.running() == 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cancel_requests_and_closed_connections_stop_queries() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let cancel = client.cancel_token();
+    let query = client.simple_query(LONG);
+    let stop = async {
+        until("the query runs", || server.running() == 1).await;
+        cancel.cancel_query(tokio_postgres::NoTls).await.expect("sent");
+    };
+    let (result, ()) = tokio::join!(query, stop);
+    let (code, message) = state(result);
+    assert_eq!(code, "57014", "{message}");
+    until("the query stops", || server.running() == 0).await;
+    // The connection remains usable.
+    assert_eq!(simple(&client, "SELECT 5").await.expect("rows"), ["5"]);
+    // A request with another key has no effect; a stream that is not read any more ends with its client.
+    let stream = client
+        .query_raw(
+            "SELECT v FROM generate_series(1, 1000000000000) AS t(v)",
+            Vec::<&str>::new(),
+        )
+        .await
+        .expect("rows");
+    let mut stream = Box::pin(stream);
+    assert!(stream.next().await.expect("a row").is_ok());
+    drop((stream, client));
+    until("the query of the closed connection stops", || {
+        server.running() == 0
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn errors_have_sqlstates_and_leave_the_connection_usable() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    for (sql, code) in [
+        ("SELEC 1", "42601"),
+        ("SELECT a FROM absent", "42P01"),
+        ("SELECT b FROM (SELECT 1 AS a)", "42703"),
+        ("SELECT 1 / (v - 1) FROM generate_series(1, 3) AS t(v)", "22012"),
+        (
+            "SELECT 9223372036854775807 + v FROM generate_series(1, 3) AS t(v)",
+            "22003",
+        ),
+        ("CREATE FUNCTION f(x INT) RETURNS INT RETURN x", "0A000"),
+        ("SET colour = 'red'", "22023"),
+    ] {
+        let (found, message) = state(simple(&client, sql).await);
+        assert_eq!(found, code, "{sql}: {message}");
+        let found = match client.query(sql, &[]).await {
+            Err(error) => error.code().map(|code| code.code().to_string()),
+            Ok(_) => None,
+        };
+        assert_eq!(found.as_deref(), Some(code), "{sql}, extended");
+    }
+    assert_eq!(simple(&client, "SELECT 1").await.expect("rows"), ["1"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_and_transactions_are_accepted() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    assert_eq!(
+        simple(&client, "SHOW server_version").await.expect("rows"),
+        ["16.6"]
+    );
+    simple(
+        &client,
+        "SET extra_float_digits = 3; SET application_name TO 'test'; SET TIME ZONE 'Europe/Berlin'",
+    )
+    .await
+    .expect("set");
+    assert_eq!(
+        simple(&client, "SHOW application_name; SHOW TIME ZONE")
+            .await
+            .expect("rows"),
+        ["test", "Europe/Berlin"]
+    );
+    assert_eq!(
+        simple(&client, "SHOW datafusion.execution.time_zone")
+            .await
+            .expect("rows"),
+        ["datafusion.execution.time_zone|Europe/Berlin"]
+    );
+    assert_eq!(
+        simple(&client, "RESET ALL; SHOW timezone").await.expect("rows"),
+        ["UTC"]
+    );
+    assert_eq!(
+        simple(&client, "SHOW transaction isolation level")
+            .await
+            .expect("rows"),
+        ["read committed"]
+    );
+    simple(
+        &client,
+        "BEGIN; CREATE TABLE t AS SELECT 1 AS a; SAVEPOINT s; ROLLBACK",
+    )
+    .await
+    .expect("accepted");
+    assert_eq!(simple(&client, "SELECT a FROM t").await.expect("rows"), ["1"]);
+    let row = client
+        .query_one("SHOW standard_conforming_strings", &[])
+        .await
+        .expect("a row");
+    assert_eq!(row.get::<_, &str>(0), "on");
+    assert_eq!(
+        state(simple(&client, "SET client_encoding = 'LATIN1'").await).0,
+        "22023"
+    );
+    simple(&client, "SET statement_timeout = 200").await.expect("set");
+    let begun = Instant::now();
+    assert_eq!(state(simple(&client, LONG).await).0, "57014");
+    assert!(begun.elapsed().as_secs() < 5);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn catalog_describes_visible_tables() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    simple(&client, "CREATE TABLE sales (a BIGINT, b VARCHAR)")
+        .await
+        .expect("created");
+    let rows = simple(
+        &client,
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'sales' ORDER BY 1",
+    )
+    .await
+    .expect("rows");
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let rows = simple(&client, "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r'").await.expect("rows");
+    assert_eq!(rows, ["sales"]);
+    let rows = simple(&client, "SELECT current_database(), current_schema(), version()")
+        .await
+        .expect("rows");
+    assert!(
+        rows[0].starts_with("galatea|public|PostgreSQL 16.6 (Galatea"),
+        "{rows:?}"
+    );
+    assert_eq!(
+        simple(&client, "SELECT current_user, session_user")
+            .await
+            .expect("rows"),
+        ["ann|ann"]
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_clients_run_mixed_statements() {
+    let server = start(config()).await;
+    simple(
+        &postgres(&server).await,
+        "CREATE TABLE t AS SELECT v AS a, v % 10 AS b FROM generate_series(1, 10000) AS s(v)",
+    )
+    .await
+    .expect("created");
+    let server = std::sync::Arc::new(server);
+    let mut clients = Vec::new();
+    for number in 0..16i64 {
+        let server = std::sync::Arc::clone(&server);
+        clients.push(tokio::spawn(async move {
+            if number % 2 == 0 {
+                let client = postgres(&server).await;
+                for round in 0..10i64 {
+                    let row = client
+                        .query_one("SELECT count(*), sum(a) FROM t WHERE b = $1", &[&(round % 10)])
+                        .await
+                        .expect("a row");
+                    assert_eq!(row.get::<_, i64>(0), 1000);
+                    assert_eq!(state(client.query("SELECT absent FROM t", &[]).await).0, "42703");
+                }
+            } else {
+                let mut client = crate::support::flight(&server).await;
+                for _ in 0..10 {
+                    let table = crate::support::query(
+                        &mut client,
+                        "SELECT b, count(*) AS n FROM t GROUP BY b ORDER BY b",
+                    )
+                    .await
+                    .expect("rows");
+                    assert_eq!(table.matches("| 1000 |").count(), 10, "{table}");
+                }
+            }
+        }));
+    }
+    for client in clients {
+        client.await.expect("no panic");
+    }
+    assert_eq!(server.running(), 0);
+}
+
+#[tokio::test]
+async fn rows_arrive_before_the_query_ends() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let rows = client
+        .query_raw(
+            "SELECT v FROM generate_series(1, 1000000000000) AS t(v)",
+            Vec::<&str>::new(),
+        )
+        .await
+        .expect("rows");
+    let first: Vec<_> = Box::pin(rows).take(10_000).try_collect().await.expect("rows");
+    assert_eq!(first.len(), 10_000);
+    drop(client);
+    until("the query stops", || server.running() == 0).await;
+    server.stop().await;
+}
+
+/// The time of a small query, printed for the record.
+#[tokio::test]
+async fn small_queries_are_fast() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let statement = client.prepare("select 1").await.expect("prepared");
+    for (name, is_prepared) in [("simple", false), ("prepared", true)] {
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let begun = Instant::now();
+            match is_prepared {
+                true => drop(client.query_one(&statement, &[]).await.expect("a row")),
+                false => drop(client.simple_query("select 1").await.expect("a row")),
+            }
+            times.push(begun.elapsed());
+        }
+        times.sort();
+        println!(
+            "select 1 over the Postgres protocol, {name}: median {:?}, 95 % {:?}",
+            times[100], times[190]
+        );
+        assert!(
+            times[100] < std::time::Duration::from_millis(50),
+            "{:?}",
+            times[100]
+        );
+    }
+    server.stop().await;
+}
