@@ -127,6 +127,7 @@ impl Client {
                 path: path.to_path_buf(),
                 cause,
             })?;
+            crate::tls::select_provider();
             let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
             endpoint = endpoint.tls_config(tls).map_err(|error| failed(&error))?;
         }

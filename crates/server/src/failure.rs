@@ -162,9 +162,10 @@ impl From<DataFusionError> for Failure {
             return failure.clone();
         }
         let kind = kind_of(&error, root);
-        let message = match kind {
+        let message = match root {
             // A syntax error is one line, the position included.
-            FailureKind::Syntax => root.strip_backtrace(),
+            DataFusionError::SQL(..) => root.strip_backtrace(),
+            DataFusionError::External(inner) => inner.to_string(),
             _ => error.strip_backtrace(),
         };
         Self::new(kind, message)

@@ -24,6 +24,7 @@ mod flight;
 mod http;
 mod metrics;
 mod password;
+mod planning;
 mod postgres;
 mod query;
 mod server;

@@ -6,6 +6,7 @@
 //! pipelines.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -21,6 +22,7 @@ use tokio::time::sleep_until;
 
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::{QUERIES, ROWS, SECONDS};
+use crate::planning;
 use crate::state::{Account, Permit, Shared, Ticket};
 
 /// Batches between the plan and the connection.
@@ -58,6 +60,8 @@ pub(crate) struct Rows {
     /// `None` for a statement that runs nothing.
     pub(crate) ticket: Option<Arc<Ticket>>,
     batches: mpsc::Receiver<Result<RecordBatch, Failure>>,
+    /// Whether the task has sent everything. A task that panicked has not.
+    complete: Arc<AtomicBool>,
 }
 
 impl Rows {
@@ -67,12 +71,18 @@ impl Rows {
             schema: Arc::new(Schema::empty()),
             ticket: None,
             batches: mpsc::channel(1).1,
+            complete: Arc::new(AtomicBool::new(true)),
         }
     }
 
     /// The next batch.
     pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
-        self.batches.recv().await
+        match self.batches.recv().await {
+            Some(batch) => Some(batch),
+            // The error is returned once.
+            None if self.complete.swap(true, Ordering::AcqRel) => None,
+            None => Some(Err(panicked())),
+        }
     }
 
     /// The batches as a stream.
@@ -99,6 +109,13 @@ impl Rows {
     }
 }
 
+fn panicked() -> Failure {
+    Failure::new(
+        FailureKind::Internal,
+        "internal error: the query panicked; this is a bug, please report it",
+    )
+}
+
 /// Starts a query on the runtime of queries. Returns when it is planned.
 ///
 /// # Errors
@@ -114,6 +131,8 @@ pub(crate) async fn start(
     let (planned, schema) = oneshot::channel();
     let (sender, batches) = mpsc::channel(BATCHES);
     let (state, own) = (Arc::clone(shared), Arc::clone(&ticket));
+    let complete = Arc::new(AtomicBool::new(false));
+    let completed = Arc::clone(&complete);
     shared.queries.spawn(async move {
         // Also if the task panics.
         let _end = End {
@@ -121,18 +140,15 @@ pub(crate) async fn start(
             ticket: Arc::clone(&own),
             ended: Some(ended),
         };
-        run(job, &own, planned, sender).await;
+        run(job, &own, planned, &sender).await;
+        completed.store(true, Ordering::Release);
     });
-    let schema = schema.await.unwrap_or_else(|_| {
-        Err(Failure::new(
-            FailureKind::Internal,
-            "internal error: the query panicked; this is a bug, please report it",
-        ))
-    })?;
+    let schema = schema.await.unwrap_or_else(|_| Err(panicked()))?;
     Ok(Rows {
         schema,
         ticket: Some(ticket),
         batches,
+        complete,
     })
 }
 
@@ -164,7 +180,7 @@ async fn run(
     job: Job,
     ticket: &Ticket,
     planned: oneshot::Sender<Result<SchemaRef, Failure>>,
-    batches: mpsc::Sender<Result<RecordBatch, Failure>>,
+    batches: &mpsc::Sender<Result<RecordBatch, Failure>>,
 ) {
     let Job {
         ctx,
@@ -195,7 +211,7 @@ async fn run(
             FailureKind::Time,
             format!("the query took longer than {:?}, the maximum (limits.time)", limit.unwrap_or_default()),
         )),
-        outcome = send(&ctx, work, rows, &mut progress, &batches) => outcome,
+        outcome = send(&ctx, work, rows, &mut progress, batches) => outcome,
     };
     // Another query may begin before the client has read the last rows.
     drop(permit);
@@ -226,7 +242,7 @@ async fn send(
 ) -> Result<(), Failure> {
     let frame = match work {
         Work::Frame(frame) => *frame,
-        Work::Statement(text) => galatea::sql(ctx, &text).await?,
+        Work::Statement(text) => planning::sql(ctx, &text).await?,
     };
     if is_carried_out(frame.logical_plan()) {
         if let Some(planned) = progress.planned.take() {
@@ -235,7 +251,7 @@ async fn send(
         return Ok(());
     }
     let task = Arc::new(frame.task_ctx());
-    let plan = frame.create_physical_plan().await?;
+    let plan = planning::physical(frame).await?;
     progress.plan = Some(Arc::clone(&plan));
     let mut rows = execute_stream(plan, task)?;
     if let Some(planned) = progress.planned.take() {
@@ -298,4 +314,33 @@ fn log(
         statement = (!statement.is_empty()).then_some(statement),
         "query"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rows_of_a_task_that_panicked_end_with_an_error() {
+        let (sender, batches) = mpsc::channel(1);
+        let schema: SchemaRef = Arc::new(Schema::empty());
+        sender
+            .send(Ok(RecordBatch::new_empty(Arc::clone(&schema))))
+            .await
+            .unwrap();
+        drop(sender);
+        let mut rows = Rows {
+            schema,
+            ticket: None,
+            batches,
+            complete: Arc::default(),
+        };
+        assert!(rows.next().await.unwrap().is_ok());
+        assert_eq!(
+            rows.next().await.unwrap().unwrap_err().kind,
+            FailureKind::Internal
+        );
+        assert!(rows.next().await.is_none());
+        assert!(Rows::none().next().await.is_none());
+    }
 }

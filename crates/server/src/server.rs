@@ -14,7 +14,7 @@ use crate::error::ServerError;
 use crate::flight::{self, FlightSessions};
 use crate::state::Shared;
 use crate::tables;
-use crate::tls::Pem;
+use crate::tls::{self, Pem};
 use crate::{http, postgres};
 
 /// Threads of the connections.
@@ -91,6 +91,9 @@ impl Server {
     /// the engine refuses.
     pub async fn start(config: Config) -> Result<Self, ServerError> {
         config.check_addresses()?;
+        if config.tls.is_some() {
+            tls::select_provider();
+        }
         let pem = config.tls.as_ref().map(Pem::read).transpose()?;
         let acceptor = pem.as_ref().map(Pem::acceptor).transpose()?;
         let recorder = http::install_recorder();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::ParamValues;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::{REFUSED, SESSIONS};
+use crate::planning;
 use crate::query::{self, Job, Rows, Work};
 use crate::state::{self, Account, Permit, Shared, Ticket};
 use crate::statement::{self, Checked, Class};
@@ -69,11 +70,27 @@ impl Prepared {
         }
     }
 
-    /// The same statement with values for its parameters.
+    /// The same statement with values for its parameters, converted to the types of the parameters.
     ///
     /// # Errors
-    /// Missing values, and values of the wrong type.
-    pub(crate) fn bind(&self, values: ParamValues) -> Result<Self, Failure> {
+    /// Another number of values; values that cannot be converted.
+    pub(crate) fn bind(&self, values: Vec<ScalarValue>) -> Result<Self, Failure> {
+        let types = self.parameters()?;
+        if types.len() != values.len() {
+            return Err(Failure::invalid(format!(
+                "the statement has {} parameters, and {} values were bound",
+                types.len(),
+                values.len()
+            )));
+        }
+        let values = values
+            .into_iter()
+            .zip(types)
+            .map(|(value, data_type)| match data_type {
+                Some(data_type) if value.data_type() != data_type => value.cast_to(&data_type),
+                _ => Ok(value),
+            });
+        let values = ParamValues::from(values.collect::<Result<Vec<_>, _>>()?);
         let frame = match &self.frame {
             Some(frame) => Some(frame.clone().with_param_values(values)?),
             None => None,
@@ -301,7 +318,7 @@ impl Session {
     async fn plan(&self, text: Arc<str>, sql: String) -> Result<Prepared, Failure> {
         let checked = self.check(&sql).await?;
         let frame = match checked.class {
-            Class::Query | Class::Update => Some(galatea::sql(&self.ctx, &sql).await?),
+            Class::Query | Class::Update => Some(planning::sql(&self.ctx, &sql).await?),
             Class::Immediate | Class::Nothing => None,
         };
         Ok(Prepared {

@@ -14,6 +14,7 @@ use datafusion::prelude::SessionContext;
 use crate::access::Role;
 use crate::error::ServerError;
 use crate::failure::Failure;
+use crate::planning;
 
 /// The catalog of every session.
 pub(crate) const CATALOG: &str = "galatea";
@@ -197,7 +198,7 @@ pub(crate) async fn register_folders(
                 "CREATE EXTERNAL TABLE \"{quoted}\" STORED AS {format} LOCATION '{}{slash}'",
                 path.replace('\'', "''")
             );
-            let done = galatea::sql(ctx, &statement).await;
+            let done = planning::sql(ctx, &statement).await;
             done.map_err(|error| wrong(format!("'{path}' cannot be a table: {}", error.strip_backtrace())))?;
             registered += 1;
         }

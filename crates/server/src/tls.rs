@@ -6,13 +6,22 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 
 use crate::config::TlsFiles;
 use crate::error::ServerError;
 
 /// The name of the Postgres protocol in the negotiation of TLS.
 const POSTGRES: &[u8] = b"postgresql";
+
+/// Selects the implementation of cryptography for the TLS of tonic, unless the process has selected one. The
+/// dependencies of a program enable two, and then tonic cannot choose.
+pub(crate) fn select_provider() {
+    if CryptoProvider::get_default().is_none() {
+        // Another thread may have been faster.
+        let _ = ring::default_provider().install_default();
+    }
+}
 
 /// A certificate chain and its private key, in PEM.
 #[derive(Clone)]

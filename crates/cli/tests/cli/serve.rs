@@ -34,8 +34,15 @@ fn unsafe_and_wrong_configurations_are_refused() {
     let directory = tempfile::tempdir().expect("a folder");
     let public = galatea(directory.path(), &["serve", "--flight", "0.0.0.0:0"]);
     assert_eq!(public.code, 1);
-    assert!(public.err.contains("refused to listen on 0.0.0.0:0") && public.err.contains("--insecure"), "{public:?}");
-    std::fs::write(directory.path().join("server.toml"), "[listen]\nflihgt = '127.0.0.1:0'\n").expect("written");
+    assert!(
+        public.err.contains("refused to listen on 0.0.0.0:0") && public.err.contains("--insecure"),
+        "{public:?}"
+    );
+    std::fs::write(
+        directory.path().join("server.toml"),
+        "[listen]\nflihgt = '127.0.0.1:0'\n",
+    )
+    .expect("written");
     let unknown = galatea(directory.path(), &["serve", "--config", "server.toml"]);
     assert_eq!(unknown.code, 1);
     assert!(unknown.err.contains("unknown field `flihgt`"), "{unknown:?}");
@@ -48,40 +55,87 @@ fn unsafe_and_wrong_configurations_are_refused() {
 fn connect_prints_rows_of_the_server_until_sigterm() {
     let directory = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(directory.path().join("data")).expect("a folder");
-    std::fs::write(directory.path().join("data/fruit.csv"), "id,name\n1,apple\n2,pear\n").expect("written");
-    let arguments = ["serve", "--flight", "127.0.0.1:0", "--data", "data", "--set", "galatea.device=cpu"];
+    std::fs::write(
+        directory.path().join("data/fruit.csv"),
+        "id,name\n1,apple\n2,pear\n",
+    )
+    .expect("written");
+    let arguments = [
+        "serve",
+        "--flight",
+        "127.0.0.1:0",
+        "--data",
+        "data",
+        "--set",
+        "galatea.device=cpu",
+    ];
     let mut started = command(directory.path(), &arguments);
-    let started = started.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the server starts");
+    let started = started
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
     let mut server = Server(started);
     let log = BufReader::new(server.0.stderr.take().expect("piped"));
     let mut lines = log.lines().map_while(Result::ok);
-    let flight = lines.find(|line| line.starts_with("Flight SQL")).expect("an address");
+    let flight = lines
+        .find(|line| line.starts_with("Flight SQL"))
+        .expect("an address");
     let address = flight.split_whitespace().last().expect("an address").to_string();
     // The server may write its log at any time.
     std::thread::spawn(move || lines.for_each(drop));
 
-    let csv = galatea(directory.path(), &["connect", &address, "--format", "csv", "-c", "SELECT * FROM fruit ORDER BY id"]);
-    assert_eq!((csv.code, csv.out.as_str()), (0, "id,name\n1,apple\n2,pear"), "{csv:?}");
-    assert!(csv.err.contains("2 rows in") && csv.err.contains(&address), "{csv:?}");
+    let csv = galatea(
+        directory.path(),
+        &[
+            "connect",
+            &address,
+            "--format",
+            "csv",
+            "-c",
+            "SELECT * FROM fruit ORDER BY id",
+        ],
+    );
+    assert_eq!(
+        (csv.code, csv.out.as_str()),
+        (0, "id,name\n1,apple\n2,pear"),
+        "{csv:?}"
+    );
+    assert!(
+        csv.err.contains("2 rows in") && csv.err.contains(&address),
+        "{csv:?}"
+    );
     let table = galatea_with_input(
         directory.path(),
         &["connect", &address, "-q"],
         "CREATE TABLE t AS SELECT count(*) AS n FROM fruit;\nSELECT n FROM t;\n\\pset format json\nSELECT n + 1 AS m FROM t;\n",
     );
     assert_eq!(table.code, 0, "{table:?}");
-    assert!(table.out.contains("| 2 |") && table.out.contains("[{\"m\":3}]"), "{table:?}");
-    let error = galatea(directory.path(), &["connect", &address, "-c", "SELECT colour FROM fruit"]);
+    assert!(
+        table.out.contains("| 2 |") && table.out.contains("[{\"m\":3}]"),
+        "{table:?}"
+    );
+    let error = galatea(
+        directory.path(),
+        &["connect", &address, "-c", "SELECT colour FROM fruit"],
+    );
     assert_eq!(error.code, 1);
     assert!(error.err.contains("colour"), "{error:?}");
 
-    let killed = Command::new("kill").arg("-TERM").arg(server.0.id().to_string()).status();
+    let killed = Command::new("kill")
+        .arg("-TERM")
+        .arg(server.0.id().to_string())
+        .status();
     assert!(killed.expect("kill runs").success());
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = server.0.try_wait().expect("a status") {
             break status;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "the server does not end");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the server does not end"
+        );
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(status.success(), "{status}");

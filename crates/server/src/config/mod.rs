@@ -13,7 +13,6 @@ use crate::access::{Limits, Role};
 use crate::error::ServerError;
 use crate::password::Verifier;
 
-
 /// A certificate and its private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {

@@ -27,7 +27,7 @@ use arrow_flight::{
     SchemaAsIpc, Ticket,
 };
 use bytes::Bytes;
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::ScalarValue;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
 use tonic::metadata::MetadataValue;
@@ -174,25 +174,6 @@ async fn parameter_rows(request: PeekableFlightDataStream) -> Result<Vec<Vec<Sca
         }
     }
     Ok(rows)
-}
-
-fn bind(prepared: &Prepared, values: Vec<ScalarValue>) -> Result<Prepared, Failure> {
-    let expected = prepared.parameters()?;
-    if expected.len() != values.len() {
-        return Err(Failure::invalid(format!(
-            "the statement has {} parameters, and {} values were bound",
-            expected.len(),
-            values.len()
-        )));
-    }
-    let values = values
-        .into_iter()
-        .zip(expected)
-        .map(|(value, data_type)| match data_type {
-            Some(data_type) if value.data_type() != data_type => value.cast_to(&data_type),
-            _ => Ok(value),
-        });
-    prepared.bind(ParamValues::from(values.collect::<Result<Vec<_>, _>>()?))
 }
 
 impl FlightSql {
@@ -491,7 +472,7 @@ impl FlightSqlService for FlightSql {
         let statement = session.statement(&handle)?;
         let mut rows = parameter_rows(request.into_inner()).await?;
         match (rows.pop(), rows.is_empty()) {
-            (Some(values), true) => session.bind(&handle, bind(&statement.prepared, values)?),
+            (Some(values), true) => session.bind(&handle, statement.prepared.bind(values)?),
             (None, _) => {}
             (Some(_), false) => {
                 return Err(Failure::unsupported("a query runs with one row of parameters at a time").into());
@@ -515,7 +496,7 @@ impl FlightSqlService for FlightSql {
             true => vec![statement.bound.unwrap_or(statement.prepared)],
             false => rows
                 .into_iter()
-                .map(|values| bind(&statement.prepared, values))
+                .map(|values| statement.prepared.bind(values))
                 .collect::<Result<Vec<_>, _>>()?,
         };
         let mut changed = 0u64;

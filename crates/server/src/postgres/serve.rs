@@ -10,7 +10,7 @@ use pgwire::api::{ClientInfo, DefaultClient, NoopHandler, PgWireConnectionState}
 use pgwire::error::{ErrorInfo, PgWireError};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::server::{PgWireMessageServerCodec, process_error, process_message};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -56,7 +56,12 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            Some(_) = connections.join_next() => continue,
+            Some(ended) = connections.join_next() => {
+                if ended.is_err_and(|error| error.is_panic()) {
+                    tracing::warn!(target: "galatea::server", "a connection panicked on a wrong message");
+                }
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -84,16 +89,32 @@ pub(crate) async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
+/// Resolves when the other side of a socket has closed it, also if it sent messages before.
+async fn closed(socket: &TcpStream) {
+    /// The pause between checks while unread messages wait.
+    const PAUSE: Duration = Duration::from_millis(250);
+    loop {
+        match socket.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PAUSE).await,
+            _ => return,
+        }
+    }
+}
+
 /// Negotiates TLS. The stream is read exactly up to the end of each request, so that no byte before the
 /// encryption counts as one within it.
 async fn begin(
-    mut stream: TcpStream,
+    stream: TcpStream,
     peer: SocketAddr,
     tls: Option<TlsAcceptor>,
     shared: &Arc<Shared>,
     registry: &Arc<Registry>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    // A second handle of the socket, since the first is in use while a query runs.
+    let stream = stream.into_std()?;
+    let watched = TcpStream::from_std(stream.try_clone()?)?;
+    let mut stream = TcpStream::from_std(stream)?;
     let negotiate = async {
         let mut first = [0; 1];
         stream.peek(&mut first).await?;
@@ -125,13 +146,31 @@ async fn begin(
         (true, Some(tls)) => {
             let accepted = timeout(AUTHENTICATION, tls.accept(stream)).await;
             let stream = accepted.map_err(|_| io::ErrorKind::TimedOut)??;
-            converse(Limited::new(stream, prefix), peer, true, shared, registry).await
+            converse(
+                Limited::new(stream, prefix),
+                peer,
+                true,
+                &watched,
+                shared,
+                registry,
+            )
+            .await
         }
         (true, None) => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "TLS is not configured",
         )),
-        (false, _) => converse(Limited::new(stream, prefix), peer, false, shared, registry).await,
+        (false, _) => {
+            converse(
+                Limited::new(stream, prefix),
+                peer,
+                false,
+                &watched,
+                shared,
+                registry,
+            )
+            .await
+        }
     }
 }
 
@@ -154,6 +193,7 @@ async fn converse<S>(
     stream: Limited<S>,
     peer: SocketAddr,
     is_secure: bool,
+    watched: &TcpStream,
     shared: &Arc<Shared>,
     registry: &Arc<Registry>,
 ) -> io::Result<()>
@@ -208,7 +248,12 @@ where
             Arc::clone(&copies),
             Arc::clone(registry),
         );
-        match processed.await {
+        let processed = tokio::select! {
+            processed = processed => processed,
+            // Dropping the connection stops its query.
+            () = closed(watched) => return Ok(()),
+        };
+        match processed {
             Ok(()) => {}
             // The other side is gone or does not read.
             Err(PgWireError::IoError(error)) => return Err(error),

@@ -88,7 +88,7 @@ fn described(prepared: &Prepared, client: &[Option<Type>]) -> Option<SchemaRef> 
         ScalarValue::try_from(data_type.or(named).unwrap_or(DataType::Utf8))
     });
     let nulls = nulls.collect::<Result<Vec<_>, _>>().ok()?;
-    let bound = prepared.bind(ParamValues::from(nulls)).ok();
+    let bound = prepared.bind(nulls).ok();
     bound.and_then(|bound| bound.schema()).or(Some(schema))
 }
 
@@ -420,20 +420,16 @@ impl ExtendedQueryHandler for Extended {
             PgStatement::Planned { prepared, .. } => prepared,
         };
         let types = parameter_types(prepared)?;
-        if portal.parameter_len() != types.len() {
-            return Err(invalid(format!(
-                "the statement has {} parameters, and {} values were bound",
-                types.len(),
-                portal.parameter_len()
-            )));
-        }
         let format = &portal.result_column_format;
-        if types.is_empty() {
+        if types.is_empty() && portal.parameter_len() == 0 {
             return self.connection.run(client, prepared, format).await;
         }
         let known: Vec<_> = types.iter().map(|(data_type, _)| data_type.as_ref()).collect();
         let wire: Vec<_> = types.iter().map(|(_, wire)| Some(wire)).collect();
-        let values = df::deserialize_parameters_with_server_types(portal, &known, &wire)?;
+        let values = match df::deserialize_parameters_with_server_types(portal, &known, &wire)? {
+            ParamValues::List(values) => values.into_iter().map(|value| value.value).collect(),
+            ParamValues::Map(_) => return Err(invalid("parameters have numbers, not names")),
+        };
         let bound = prepared.bind(values).map_err(error)?;
         self.connection.run(client, &bound, format).await
     }

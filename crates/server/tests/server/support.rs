@@ -9,6 +9,7 @@ use arrow_flight::error::FlightError;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use futures::TryStreamExt;
 use galatea_server::{Config, Server, Verifier, token_hash};
+use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
 use tonic::transport::{Channel, Endpoint};
 
@@ -87,6 +88,19 @@ pub(crate) async fn postgres_with(
     let (client, connection) = options.connect(NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// A client of the Postgres protocol, and the task of its socket: aborting the task closes the socket.
+pub(crate) async fn postgres_socket(server: &Server) -> (tokio_postgres::Client, JoinHandle<()>) {
+    let address = server.postgres().expect("an address");
+    let mut options = tokio_postgres::Config::new();
+    options.host("127.0.0.1").port(address.port()).user("ann");
+    let (client, connection) = options.connect(NoTls).await.expect("a connection");
+    let socket = tokio::spawn(async move {
+        // The error of a socket that the test closes is expected.
+        let _ = connection.await;
+    });
+    (client, socket)
 }
 
 pub(crate) async fn postgres(server: &Server) -> tokio_postgres::Client {
