@@ -75,7 +75,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: DataFusionError,
-    statement: Option<FailedStatement>,
+    statement: Option<Box<FailedStatement>>,
 }
 
 impl Failure {
@@ -84,18 +84,18 @@ impl Failure {
         let raised = raised_at(ctx, statement, &error).await;
         Self {
             error,
-            statement: Some(FailedStatement {
+            statement: Some(Box::new(FailedStatement {
                 text: statement.to_string(),
                 origin: Origin::default(),
                 raised,
                 in_script: false,
-            }),
+            })),
         }
     }
 
     /// The message, as the terminal prints it.
     pub(crate) fn message(&self) -> String {
-        error_message(&self.error, self.statement.as_ref())
+        error_message(&self.error, self.statement.as_deref())
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn bind<'s>(
     let placeholders = Placeholders::of(statement, dialect);
     let mut named = HashMap::new();
     if let Ok(mapping) = parameters.cast::<PyMapping>() {
-        for item in mapping.items()?.iter() {
+        for item in mapping.items()? {
             let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
             named.insert(name, scalar(&value)?);
         }

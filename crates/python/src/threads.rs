@@ -207,7 +207,7 @@ where
     loop {
         let polled = py.detach(|| poll(&threads, &mut task, POLL));
         let outcome = match polled {
-            Some(done) => done.map_err(|error| failed_task(error)),
+            Some(done) => done.map_err(failed_task),
             None => match py.check_signals() {
                 Err(_) if progress.ends_early() => continue,
                 Err(raised) => {
