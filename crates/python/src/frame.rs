@@ -19,6 +19,7 @@ use crate::errors::{Failure, exception};
 use crate::stream::{Rows, Stream, reader_capsule};
 use crate::threads::{Progress, Scans, wait};
 use crate::types::sql_name;
+use crate::views::{schema_without_views, without_views};
 
 /// A planned query.
 #[pyclass(frozen, module = "galatea._galatea")]
@@ -79,12 +80,12 @@ impl Frame {
     }
 
     /// Starts the query.
-    fn start(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Rows> {
+    fn start(&self, py: Python<'_>, progress: Option<Py<PyAny>>, views: bool) -> PyResult<Rows> {
         let stream = self.run(py, progress, |frame, _| async move {
             let plan = frame.create_physical_plan().await?;
             execute(&frame, &plan)
         })?;
-        Rows::start(stream, self.ctx.clone(), self.statement.clone())
+        Rows::start(stream, self.ctx.clone(), self.statement.clone(), views)
     }
 }
 
@@ -120,15 +121,24 @@ impl Frame {
         self.affected
     }
 
-    /// Runs the query and returns all of its rows.
-    #[pyo3(signature = (progress=None))]
-    fn collect(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Batches> {
-        let (schema, batches) = self.run(py, progress, |frame, scans| async move {
+    /// Runs the query and returns all of its rows. Without `views`, string and binary views are converted to
+    /// strings and binaries.
+    #[pyo3(signature = (progress=None, views=true))]
+    fn collect(&self, py: Python<'_>, progress: Option<Py<PyAny>>, views: bool) -> PyResult<Batches> {
+        let (schema, batches) = self.run(py, progress, move |frame, scans| async move {
             let plan = frame.create_physical_plan().await?;
             scans.follow(&plan);
-            let stream = execute(&frame, &plan)?;
-            let schema = stream.schema();
-            Ok((schema, stream.try_collect().await?))
+            let mut stream = execute(&frame, &plan)?;
+            if views {
+                let schema = stream.schema();
+                return Ok((schema, stream.try_collect().await?));
+            }
+            let schema = schema_without_views(&stream.schema());
+            let mut batches = Vec::new();
+            while let Some(batch) = stream.try_next().await? {
+                batches.extend(without_views(batch, &schema)?);
+            }
+            Ok((schema, batches))
         })?;
         Ok(Batches::new(schema, batches))
     }
@@ -144,10 +154,11 @@ impl Frame {
         })
     }
 
-    /// Starts the query. Its rows are read while it runs.
-    #[pyo3(signature = (progress=None))]
-    fn stream(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Stream> {
-        self.start(py, progress).map(Stream::new)
+    /// Starts the query. Its rows are read while it runs. Without `views`, string and binary views are
+    /// converted to strings and binaries.
+    #[pyo3(signature = (progress=None, views=true))]
+    fn stream(&self, py: Python<'_>, progress: Option<Py<PyAny>>, views: bool) -> PyResult<Stream> {
+        self.start(py, progress, views).map(Stream::new)
     }
 
     /// The plan as text. `analyze`: runs the query, and shows the rows and the time of each node.
@@ -177,6 +188,6 @@ impl Frame {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        reader_capsule(py, self.start(py, None)?, requested_schema)
+        reader_capsule(py, self.start(py, None, true)?, requested_schema)
     }
 }

@@ -8,7 +8,7 @@
 //!   Session   a session of the engine          session, variables (tables from Python variables), parameters
 //!   Frame     a planned query                  frame, explain
 //!   Batches   a finished result                batches, values (Arrow to Python), types (SQL names)
-//!   Stream    a running query                  stream
+//!   Stream    a running query                  stream, views (results for pyarrow)
 //! threads     threads of queries; waiting without the GIL, with signals and progress
 //! errors      exceptions of DB-API 2.0, with the messages of the terminal
 //! ```
@@ -28,6 +28,7 @@ mod threads;
 mod types;
 mod values;
 mod variables;
+mod views;
 
 use pyo3::prelude::*;
 

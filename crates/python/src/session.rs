@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
 use arrow::datatypes::UInt64Type;
-use datafusion::common::{ScalarValue, TableReference};
+use datafusion::common::{ScalarValue, TableReference, plan_err};
 use datafusion::config::{ConfigOptions, Dialect};
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
@@ -88,22 +88,31 @@ impl From<DataFrame> for Planned {
     }
 }
 
-/// Plans a statement. A query runs when its frame is read; all other statements run here.
-async fn plan(ctx: &SessionContext, statement: &Statement<'_>) -> Result<Planned> {
+/// Plans a statement. A query runs when its frame is read; all other statements run here. `variables` are
+/// visible to the planner only: a statement creates, changes and removes tables of the catalog.
+async fn plan(
+    ctx: &SessionContext,
+    statement: &Statement<'_>,
+    variables: Option<&Arc<Variables>>,
+) -> Result<Planned> {
     if let Some(frame) = galatea::own_statement(ctx, &statement.text).await? {
         return Ok(frame.into());
     }
     let state = ctx.state();
-    let parsed = galatea::statement(&statement.text, &state).await?;
-    let plan = match statement.values.as_slice() {
-        [] => state.statement_to_plan(parsed).await?,
-        values => {
-            let plan = with_types(parsed, values, &state).await?;
-            plan.with_param_values(values.to_vec())?
-        }
+    let planning = logical_plan(&state, statement);
+    let plan = match variables {
+        Some(variables) => variables.scope(planning).await?,
+        None => planning.await?,
     };
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
+        LogicalPlan::Dml(dml) if variables.is_some_and(|found| found.contains(dml.table_name.table())) => {
+            plan_err!(
+                "{} is a variable, which statements cannot change\nhint: CREATE TABLE ... AS SELECT * FROM {}",
+                dml.table_name.table(),
+                dml.table_name.table()
+            )
+        }
         LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
             let frame = ctx.execute_logical_plan(plan).await?;
             let schema = Arc::clone(frame.schema().inner());
@@ -114,6 +123,18 @@ async fn plan(ctx: &SessionContext, statement: &Statement<'_>) -> Result<Planned
             Ok(Planned { frame, affected })
         }
         query => Ok(DataFrame::new(state, query).into()),
+    }
+}
+
+/// The logical plan of a statement, with the values of its placeholders.
+async fn logical_plan(state: &SessionState, statement: &Statement<'_>) -> Result<LogicalPlan> {
+    let parsed = galatea::statement(&statement.text, state).await?;
+    match statement.values.as_slice() {
+        [] => state.statement_to_plan(parsed).await,
+        values => {
+            let plan = with_types(parsed, values, state).await?;
+            plan.with_param_values(values.to_vec())
+        }
     }
 }
 
@@ -183,11 +204,8 @@ impl Session {
                 text: text.as_str().into(),
                 values,
             };
-            let planned = match find {
-                Some(find) => Variables::new(find).scope(plan(&ctx, &statement)).await,
-                None => plan(&ctx, &statement).await,
-            };
-            match planned {
+            let variables = find.map(Variables::new).map(Arc::new);
+            match plan(&ctx, &statement, variables.as_ref()).await {
                 Ok(planned) => Ok(planned),
                 Err(error) => Err(Failure::of_statement(&ctx, &text, error).await),
             }

@@ -9,9 +9,10 @@ use std::thread::{self, ThreadId};
 use arrow::array::{ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{Field, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -23,6 +24,7 @@ use crate::batches::Batches;
 use crate::errors::{Failure, ProgrammingError};
 use crate::threads::{POLL, Threads, failed_task, threads};
 use crate::values;
+use crate::views::{schema_without_views, without_views};
 
 /// The number of batches that the query computes ahead.
 const AHEAD: usize = 2;
@@ -47,14 +49,26 @@ enum Polled {
 }
 
 impl Rows {
-    /// Starts to read `stream`, the rows of `statement`.
+    /// Starts to read `stream`, the rows of `statement`; without `views`, as strings and binaries.
     pub(crate) fn start(
-        mut stream: SendableRecordBatchStream,
+        stream: SendableRecordBatchStream,
         ctx: SessionContext,
         statement: String,
+        views: bool,
     ) -> PyResult<Self> {
         let threads = threads()?;
-        let schema = stream.schema();
+        let schema = match views {
+            true => stream.schema(),
+            false => schema_without_views(&stream.schema()),
+        };
+        let plain = Arc::clone(&schema);
+        let converted = stream.map(move |batch| match views {
+            true => Ok(vec![batch?]),
+            false => Ok::<_, DataFusionError>(without_views(batch?, &plain)?),
+        });
+        let mut stream = converted
+            .map_ok(|batches| stream::iter(batches).map(Ok))
+            .try_flatten();
         let (send, batches) = mpsc::channel(AHEAD);
         let task = threads.handle().spawn(async move {
             while let Some(batch) = stream.next().await {

@@ -208,7 +208,8 @@ where
         let polled = py.detach(|| poll(&threads, &mut task, POLL));
         let outcome = match polled {
             Some(done) => done.map_err(failed_task),
-            None => match py.check_signals() {
+            None => match py.check_signals().and_then(|()| progress.draw(py)) {
+                Ok(()) => continue,
                 Err(_) if progress.ends_early() => continue,
                 Err(raised) => {
                     task.abort();
@@ -216,10 +217,6 @@ where
                         abandon(&threads);
                     }
                     Err(raised)
-                }
-                Ok(()) => {
-                    progress.draw(py)?;
-                    continue;
                 }
             },
         };

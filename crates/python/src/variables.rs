@@ -38,8 +38,13 @@ impl Variables {
     }
 
     /// Plans in the scope of the variables.
-    pub(crate) async fn scope<T>(self, planning: impl Future<Output = T>) -> T {
-        VARIABLES.scope(Arc::new(self), planning).await
+    pub(crate) async fn scope<T>(self: &Arc<Self>, planning: impl Future<Output = T>) -> T {
+        VARIABLES.scope(Arc::clone(self), planning).await
+    }
+
+    /// Whether planning has found a variable of this name.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        matches!(self.found.lock().get(name), Some(Some(_)))
     }
 
     fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {

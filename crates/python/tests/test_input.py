@@ -113,6 +113,19 @@ def test_tables_are_created_from_variables(con):
     assert con.sql("SELECT count(*) FROM kept").fetchall() == [(3,)]
 
 
+def test_statements_change_tables_and_not_variables(con):
+    frame = pandas.DataFrame(ROWS)
+    con.sql("CREATE TABLE frame AS SELECT a + 10 AS a FROM frame")
+    con.sql("INSERT INTO frame VALUES (14)")
+    assert con.sql("SELECT sum(a) FROM frame").fetchall() == [(50,)]
+    con.sql("DROP TABLE frame")
+    with pytest.raises(galatea.ProgrammingError, match="frame is a variable, which statements cannot change"):
+        con.sql("INSERT INTO frame VALUES (4, 'z')")
+    with pytest.raises(galatea.Error):
+        con.sql("DROP TABLE frame")
+    assert len(frame) == 3
+
+
 def test_index_of_pandas_is_no_column(con):
     frame = pandas.DataFrame({"a": [1, 2]}, index=["x", "y"])
     assert con.sql("SELECT * FROM frame").columns == ["a"]

@@ -92,6 +92,20 @@ def test_reader_requests_another_schema(con):
     assert reader.read_all().schema.field("a").type == pyarrow.int64()
 
 
+def test_pyarrow_gets_strings_instead_of_views(con):
+    words = pyarrow.array(["a", None, "a string that is longer than a view"], pyarrow.string_view())
+    nested = pyarrow.array([["x"], [], None], pyarrow.list_(pyarrow.string_view()))
+    con.register("t", pyarrow.table({"w": words, "n": nested, "b": words.cast(pyarrow.binary_view())}))
+    relation = con.table("t")
+    types = [pyarrow.string(), pyarrow.list_(pyarrow.string()), pyarrow.binary()]
+    for table in (relation.arrow(), relation.record_batch_reader().read_all()):
+        assert table.schema.types == types
+        assert table["w"].to_pylist() == words.to_pylist() and table["n"].to_pylist() == [["x"], [], None]
+        assert table.sort_by("w")["w"].to_pylist()[0] == "a"
+    assert pyarrow.table(relation).schema.field("w").type == pyarrow.string_view()
+    assert relation.pl()["w"].to_list() == words.to_pylist()
+
+
 def test_error_while_streaming_has_the_message_of_the_terminal(con):
     query = "SELECT 10 / (value - 90000) AS q FROM generate_series(1, 100000)"
     with pytest.raises(pyarrow.ArrowException, match="division by zero in 10 / "):

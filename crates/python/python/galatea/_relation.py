@@ -87,14 +87,15 @@ class Relation:
 
     # Results
 
-    def _collect(self) -> _galatea.Batches:
-        return self._frame.collect(self._connection._progress())
+    def _collect(self, views: bool = True) -> _galatea.Batches:
+        return self._frame.collect(self._connection._progress(), views)
 
     def arrow(self) -> pyarrow.Table:
-        """Runs the query and returns a table of pyarrow, without copies of the rows."""
+        """Runs the query and returns a table of pyarrow. Only columns of string and binary views are copied,
+        to strings and binaries: most functions of pyarrow do not support views."""
         import pyarrow
 
-        return pyarrow.table(self._collect())
+        return pyarrow.table(self._collect(views=False))
 
     fetch_arrow_table = arrow
 
@@ -102,7 +103,7 @@ class Relation:
         """Starts the query and returns a reader of pyarrow. The query computes a few batches ahead of it."""
         import pyarrow
 
-        stream = self._frame.stream(self._connection._progress())
+        stream = self._frame.stream(self._connection._progress(), views=False)
 
         # A generator passes exceptions on, which a stream of Arrow's C data interface cannot.
         def batches() -> Iterator[pyarrow.RecordBatch]:
