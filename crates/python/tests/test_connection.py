@@ -114,6 +114,23 @@ time.sleep(0.5)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_package_needs_no_other_one():
+    program = """
+import sys
+for name in ("numpy", "pandas", "polars", "pyarrow", "sklearn"):
+    sys.modules[name] = None
+import galatea
+relation = galatea.sql("SELECT ? AS a, DATE '2024-01-01' AS d", ["x"])
+assert relation.fetchall()[0][0] == "x" and "2024-01-01" in repr(relation)
+try:
+    relation.arrow()
+except ImportError:
+    print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr
+
+
 def test_forked_process_gets_an_error():
     program = """
 import galatea, os
