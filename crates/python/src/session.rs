@@ -95,15 +95,12 @@ async fn plan(
     statement: &Statement<'_>,
     variables: Option<&Arc<Variables>>,
 ) -> Result<Planned> {
-    if let Some(frame) = galatea::own_statement(ctx, &statement.text).await? {
+    let own = galatea::own_statement(ctx, &statement.text);
+    if let Some(frame) = Variables::scope(variables, own).await? {
         return Ok(frame.into());
     }
     let state = ctx.state();
-    let planning = logical_plan(&state, statement);
-    let plan = match variables {
-        Some(variables) => variables.scope(planning).await?,
-        None => planning.await?,
-    };
+    let plan = Variables::scope(variables, logical_plan(&state, statement)).await?;
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
         LogicalPlan::Dml(dml) if variables.is_some_and(|found| found.contains(dml.table_name.table())) => {

@@ -37,9 +37,12 @@ impl Variables {
         }
     }
 
-    /// Plans in the scope of the variables.
-    pub(crate) async fn scope<T>(self: &Arc<Self>, planning: impl Future<Output = T>) -> T {
-        VARIABLES.scope(Arc::clone(self), planning).await
+    /// Plans in the scope of the variables, if there are any.
+    pub(crate) async fn scope<T>(variables: Option<&Arc<Self>>, planning: impl Future<Output = T>) -> T {
+        match variables {
+            Some(variables) => VARIABLES.scope(Arc::clone(variables), planning).await,
+            None => planning.await,
+        }
     }
 
     /// Whether planning has found a variable of this name.
