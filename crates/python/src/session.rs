@@ -212,10 +212,10 @@ impl Session {
     }
 
     /// Registers a table over an object: a frame, or anything that exports an Arrow stream. It replaces a
-    /// table of that name.
+    /// table of that name. Names are written as in SQL.
     fn register(&self, py: Python<'_>, name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let table = input::table(object)?;
-        let (ctx, name) = (self.ctx.clone(), TableReference::bare(name));
+        let (ctx, name) = (self.ctx.clone(), TableReference::from(name));
         let work = async move {
             ctx.deregister_table(name.clone())?;
             ctx.register_table(name, table)?;
@@ -226,7 +226,7 @@ impl Session {
 
     /// Removes a registered table.
     fn unregister(&self, name: &str) -> PyResult<()> {
-        let removed = self.ctx.deregister_table(TableReference::bare(name));
+        let removed = self.ctx.deregister_table(TableReference::from(name));
         match removed.map_err(exception)? {
             Some(_) => Ok(()),
             None => Err(ProgrammingError::new_err(format!("no such table: {name}"))),

@@ -31,9 +31,17 @@ def test_html_of_a_relation(con):
     assert "<th>a&amp;b<br>" in html and html.count("<td>&lt;b&gt;</td>") == 20 and "…" in html
 
 
+def test_notebooks_show_text_and_html_of_one_run(con):
+    relation = con.sql("SELECT random() AS v")
+    shown = relation._repr_mimebundle_()
+    value = shown["text/html"].split("<td>")[1].split("<")[0]
+    assert value in shown["text/plain"]
+
+
 def test_statement_without_rows(con):
     done = con.sql("CREATE TABLE t (a BIGINT)")
     assert (repr(done), done._repr_html_()) == ("(no rows)", None)
+    assert done._repr_mimebundle_() == {"text/plain": "(no rows)"}
 
 
 def test_wide_tables_fit_the_terminal():

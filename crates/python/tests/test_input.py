@@ -158,6 +158,16 @@ def test_registered_tables_are_replaced_and_removed(con):
         con.unregister("t")
 
 
+def test_names_of_registered_tables_are_sql(con):
+    con.register("Orders", pandas.DataFrame({"a": [1]})).register('"Two words"', pandas.DataFrame({"a": [2]}))
+    assert con.sql("SELECT a FROM ORDERS").fetchall() == con.table("Orders").fetchall() == [(1,)]
+    assert con.sql('SELECT a FROM "Two words"').fetchall() == con.table('"Two words"').fetchall() == [(2,)]
+    con.unregister("Orders")
+    con.sql("CREATE SCHEMA other")
+    con.register("other.t", pandas.DataFrame({"a": [3]}))
+    assert con.table("other.t").fetchall() == [(3,)]
+
+
 def test_objects_that_are_no_tables_are_refused(con):
     number = 5
     with pytest.raises(galatea.InterfaceError, match="an object of type int is not a table\nhint: tables are"):

@@ -141,6 +141,7 @@ def test_relations_are_derived(con):
     joined = base.join(names, on=["k"]).aggregate("count(*) AS n", "name").order("name")
     assert joined.fetchall() == [("one", 4), ("zero", 3)]
     assert base.join(names, on="l.k = r.k AND l.v > 8", how="left anti").fetchall().__len__() == 8
+    assert base.join(names.project("name"), how="cross").aggregate("count(*)").fetchall() == [(20,)]
     with pytest.raises(galatea.ProgrammingError, match="unknown join: outer"):
         base.join(names, on=["k"], how="outer")
 

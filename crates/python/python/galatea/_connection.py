@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _galatea
 from ._progress import Progress, progress
-from ._relation import Relation, literal, quoted
+from ._relation import Relation, literal
 from ._report import Report, report
 from ._variables import Find, as_table, find_in_caller
 
@@ -65,9 +65,8 @@ class Connection:
         return Cursor(self)
 
     def table(self, name: str) -> Relation:
-        """The rows of a table: `"orders"` or `"schema.orders"`."""
-        parts = ".".join(map(quoted, name.split(".")))
-        return Relation(self, self._query(f"SELECT * FROM {parts}", None, None))
+        """The rows of a table. The name is written as in SQL: `orders`, `schema.orders`, `"Orders"`."""
+        return Relation(self, self._query(f"SELECT * FROM {name}", None, None))
 
     def read(self, path: str | os.PathLike[str]) -> Relation:
         """The rows of a file, of the files that match a pattern, or of a folder: Parquet, CSV, JSON, Arrow,
@@ -77,7 +76,7 @@ class Connection:
     def register(self, name: str, table: Any) -> Connection:
         """Registers an object as a table, without a copy of its rows: a data frame of pandas or polars, a
         table of pyarrow, a relation (as a view), or any object that exports Arrow streams. It replaces a
-        table of that name. Returns the connection."""
+        table of that name. The name is written as in SQL. Returns the connection."""
         found = as_table(table)
         self._session.register(name, table if found is None else found)
         return self

@@ -168,13 +168,21 @@ class Relation:
     def __repr__(self) -> str:
         return self._text(_SHOWN)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Text and HTML of one run, for notebooks."""
+        if not self.columns:
+            return {"text/plain": repr(self)}
+        rows = (self.columns, self.types, *self._head(_SHOWN))
+        return {"text/plain": text_table(*rows), "text/html": html_table(*rows)}
+
     def _repr_html_(self) -> str | None:
         if not self.columns:
             return None
         cells, more = self._head(_SHOWN)
         return html_table(self.columns, self.types, cells, more)
 
-    # Further queries. Arguments are SQL: names of columns, or expressions.
+    # Further queries. Arguments are SQL: names of columns, or expressions. A relation with two columns of one
+    # name is no table of a further query.
 
     def _derive(self, statement: str, **tables: Relation) -> Relation:
         tables = {"relation": self, **tables}
@@ -216,7 +224,7 @@ class Relation:
         """The rows of both relations, with duplicates."""
         return self._derive("SELECT * FROM relation UNION ALL SELECT * FROM other", other=other)
 
-    def join(self, other: Relation, on: str | Sequence[str], how: str = "inner") -> Relation:
+    def join(self, other: Relation, on: str | Sequence[str] = (), how: str = "inner") -> Relation:
         """A join. `on` is a list of columns that both have, or a condition over `l` (this relation) and `r`
         (the other): `a.join(b, on="l.id = r.a_id", how="left")`."""
         kinds = ("inner", "left", "right", "full", "left semi", "left anti", "cross")

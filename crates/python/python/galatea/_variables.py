@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from ._relation import Relation
+
 Find = Callable[[str], Any]
 
 
@@ -15,9 +17,8 @@ def as_table(value: Any) -> Any:
 
     The index of a pandas data frame is not a column.
     """
-    frame = getattr(value, "_frame", None)
-    if type(value).__name__ == "Relation" and frame is not None:
-        return frame
+    if isinstance(value, Relation):
+        return value._frame
     package = type(value).__module__.partition(".")[0]
     kind = type(value).__name__
     if package == "pandas" and kind == "DataFrame":
