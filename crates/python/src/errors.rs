@@ -2,7 +2,6 @@
 //! those of the terminal.
 
 use arrow::error::ArrowError;
-
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use galatea::{FailedStatement, Origin, RowError, SqlError, error_message, raised_at};

@@ -103,11 +103,13 @@ async fn plan(
     let plan = Variables::scope(variables, logical_plan(&state, statement)).await?;
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
-        LogicalPlan::Dml(dml) if variables.is_some_and(|found| found.contains(dml.table_name.table())) => {
+        LogicalPlan::Dml(dml)
+            if variables.is_some_and(|found| found.contains(dml.table_name.table()))
+                && !ctx.table_exist(dml.table_name.clone())? =>
+        {
+            let name = dml.table_name.table();
             plan_err!(
-                "{} is a variable, which statements cannot change\nhint: CREATE TABLE ... AS SELECT * FROM {}",
-                dml.table_name.table(),
-                dml.table_name.table()
+                "{name} is a variable, which statements cannot change\nhint: CREATE TABLE ... AS SELECT * FROM {name}"
             )
         }
         LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {

@@ -119,6 +119,9 @@ def test_statements_change_tables_and_not_variables(con):
     con.sql("INSERT INTO frame VALUES (14)")
     assert con.sql("SELECT sum(a) FROM frame").fetchall() == [(50,)]
     con.sql("DROP TABLE frame")
+    con.sql("CREATE SCHEMA other")
+    con.sql("CREATE TABLE other.frame AS SELECT * FROM frame")
+    assert con.sql("INSERT INTO other.frame SELECT * FROM frame").fetchall() == [(3,)]
     with pytest.raises(galatea.ProgrammingError, match="frame is a variable, which statements cannot change"):
         con.sql("INSERT INTO frame VALUES (4, 'z')")
     with pytest.raises(galatea.Error):
