@@ -161,7 +161,7 @@ impl Frame {
         self.start(py, progress, views).map(Stream::new)
     }
 
-    /// The plan as text. `analyze`: runs the query, and shows the rows and the time of each node.
+    /// The outline of the plan. `analyze`: runs the query, and shows the rows and the time of each node.
     #[pyo3(signature = (analyze=false, progress=None))]
     fn explain(&self, py: Python<'_>, analyze: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
         self.run(py, progress, move |frame, scans| async move {

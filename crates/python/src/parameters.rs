@@ -333,7 +333,7 @@ fn decimal_scalar(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     digits(&text, exponent.min(0).unsigned_abs())
 }
 
-/// A decimal of these digits, of which the last `scale` are behind the point.
+/// A decimal of these digits; the last `scale` of them follow the point.
 fn digits(text: &str, scale: u32) -> PyResult<Scalar> {
     let count = text.trim_start_matches('-').trim_start_matches('0').len();
     let precision = count.max(scale as usize).max(1);
