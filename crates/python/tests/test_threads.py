@@ -135,3 +135,15 @@ def test_dropped_reader_ends_its_query(con):
     used = time.process_time()
     time.sleep(0.4)
     assert time.process_time() - used < 0.2
+
+
+def test_ctrl_c_ends_a_clustering_with_its_centroids(con):
+    con.sql("CREATE TABLE points AS SELECT random() AS x, random() AS y FROM generate_series(1, 500000)")
+    query = "SELECT * FROM kmeans((SELECT * FROM points), k => 200, max_iter => 100000, tol => 0, on_interrupt => 'keep')"
+    timer = interrupt_after(2)
+    start = time.monotonic()
+    clusters = con.sql(query).fetchall()
+    # On a fast machine the clustering may have converged before.
+    timer.cancel()
+    assert len(clusters) == 200 and sum(cluster[3] for cluster in clusters) == 500000
+    assert time.monotonic() - start < 60
