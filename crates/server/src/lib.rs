@@ -23,6 +23,7 @@ mod failure;
 mod flight;
 mod http;
 mod metrics;
+mod opaque;
 mod password;
 mod planning;
 mod postgres;

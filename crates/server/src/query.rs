@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
-use datafusion::dataframe::DataFrame;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::SessionContext;
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt, stream};
 use metrics::{counter, histogram};
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +19,7 @@ use tokio::time::sleep_until;
 
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::{QUERIES, ROWS, SECONDS};
-use crate::planning;
+use crate::planning::{self, Context, Started, Work};
 use crate::state::{Account, Permit, Shared, Ticket};
 
 /// Batches between the plan and the connection.
@@ -31,18 +28,9 @@ const BATCHES: usize = 2;
 /// The time in which a connection has to accept the error of a query that was stopped.
 const LAST_ERROR: Duration = Duration::from_secs(5);
 
-/// The work of a query.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// A planned query or update.
-    Frame(Box<DataFrame>),
-    /// A statement that is executed when it is planned.
-    Statement(String),
-}
-
 /// A query to run.
 pub(crate) struct Job {
-    pub(crate) ctx: SessionContext,
+    pub(crate) ctx: Context,
     pub(crate) account: Arc<Account>,
     pub(crate) protocol: &'static str,
     pub(crate) work: Work,
@@ -211,7 +199,7 @@ async fn run(
             FailureKind::Time,
             format!("the query took longer than {:?}, the maximum (limits.time)", limit.unwrap_or_default()),
         )),
-        outcome = send(&ctx, work, rows, &mut progress, batches) => outcome,
+        outcome = send(ctx, work, rows, &mut progress, batches) => outcome,
     };
     // Another query may begin before the client has read the last rows.
     drop(permit);
@@ -234,29 +222,24 @@ async fn run(
 
 /// Plans and executes, and sends all batches.
 async fn send(
-    ctx: &SessionContext,
+    ctx: Context,
     work: Work,
     limit: Option<u64>,
     progress: &mut Progress,
     batches: &mpsc::Sender<Result<RecordBatch, Failure>>,
 ) -> Result<(), Failure> {
-    let frame = match work {
-        Work::Frame(frame) => *frame,
-        Work::Statement(text) => planning::sql(ctx, &text).await?,
+    let started = planning::start(ctx, work).await?;
+    let schema = match &started {
+        Some(started) => started.rows.schema(),
+        None => Arc::new(Schema::empty()),
     };
-    if is_carried_out(frame.logical_plan()) {
-        if let Some(planned) = progress.planned.take() {
-            let _ = planned.send(Ok(Arc::new(Schema::empty())));
-        }
-        return Ok(());
-    }
-    let task = Arc::new(frame.task_ctx());
-    let plan = planning::physical(frame).await?;
-    progress.plan = Some(Arc::clone(&plan));
-    let mut rows = execute_stream(plan, task)?;
     if let Some(planned) = progress.planned.take() {
-        let _ = planned.send(Ok(rows.schema()));
+        let _ = planned.send(Ok(schema));
     }
+    let Some(Started { plan, mut rows }) = started else {
+        return Ok(());
+    };
+    progress.plan = Some(plan);
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         let sent = progress.rows + batch.num_rows() as u64;
@@ -276,11 +259,6 @@ async fn send(
         progress.rows = sent;
     }
     Ok(())
-}
-
-/// Whether the plan belongs to a statement that was executed when it was planned, and returns no rows.
-fn is_carried_out(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())
 }
 
 /// Writes one line per query, and its metrics.

@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::flight::{self, FlightSessions};
+use crate::opaque::Opaque;
+use crate::planning::Context;
 use crate::state::Shared;
 use crate::tables;
 use crate::tls::{self, Pem};
@@ -226,7 +228,7 @@ impl Drop for Server {
 }
 
 /// A session that registers the tables of folders.
-fn registering(shared: &Arc<Shared>) -> Result<datafusion::prelude::SessionContext, ServerError> {
+fn registering(shared: &Arc<Shared>) -> Result<Context, ServerError> {
     let config = datafusion::prelude::SessionConfig::new()
         .with_default_catalog_and_schema(tables::CATALOG, tables::SCHEMA);
     let ctx = galatea::session()
@@ -236,5 +238,5 @@ fn registering(shared: &Arc<Shared>) -> Result<datafusion::prelude::SessionConte
     if let Some(catalog) = ctx.catalog(tables::CATALOG) {
         catalog.register_schema(tables::SCHEMA, Arc::clone(&shared.tables))?;
     }
-    Ok(ctx)
+    Ok(Opaque::new(ctx))
 }

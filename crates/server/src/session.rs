@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionConfig;
 use lru::LruCache;
 use metrics::gauge;
 use parking_lot::Mutex;
@@ -19,8 +19,9 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::{REFUSED, SESSIONS};
-use crate::planning;
-use crate::query::{self, Job, Rows, Work};
+use crate::opaque::Opaque;
+use crate::planning::{self, Context, Frame, Work};
+use crate::query::{self, Job, Rows};
 use crate::state::{self, Account, Permit, Shared, Ticket};
 use crate::statement::{self, Checked, Class};
 use crate::tables::{CATALOG, GrantedSchema, SCHEMA};
@@ -41,7 +42,7 @@ pub(crate) struct Prepared {
     pub(crate) text: Arc<str>,
     pub(crate) checked: Checked,
     /// The plan; `None` for a statement that is executed when it is planned.
-    frame: Option<DataFrame>,
+    frame: Option<Frame>,
 }
 
 impl Prepared {
@@ -56,7 +57,7 @@ impl Prepared {
 
     /// The plan with its placeholders.
     pub(crate) fn plan(&self) -> Option<&LogicalPlan> {
-        self.frame.as_ref().map(DataFrame::logical_plan)
+        self.frame.as_ref().map(|frame| frame.logical_plan())
     }
 
     /// The types of the parameters `$1`, `$2`, and so on; `None` for a type that the plan does not determine.
@@ -92,7 +93,10 @@ impl Prepared {
             });
         let values = ParamValues::from(values.collect::<Result<Vec<_>, _>>()?);
         let frame = match &self.frame {
-            Some(frame) => Some(frame.clone().with_param_values(values)?),
+            Some(frame) => {
+                let bound = DataFrame::clone(frame).with_param_values(values)?;
+                Some(Opaque::new(bound))
+            }
             None => None,
         };
         Ok(Self {
@@ -149,7 +153,7 @@ fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, Failure> {
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) account: Arc<Account>,
-    pub(crate) ctx: SessionContext,
+    pub(crate) ctx: Context,
     pub(crate) protocol: &'static str,
     _permit: Permit,
     checked: Mutex<LruCache<(String, String), Checked>>,
@@ -218,7 +222,7 @@ impl Session {
         Ok(Self {
             shared: Arc::clone(shared),
             account: Arc::clone(account),
-            ctx,
+            ctx: Opaque::new(ctx),
             protocol,
             _permit: permit,
             checked: Mutex::new(LruCache::new(CHECKED)),
@@ -338,7 +342,7 @@ impl Session {
         if keeps && let Some(checked) = self.checked.lock().get(&key) {
             return Ok(*checked);
         }
-        let checked = statement::check(sql, &self.ctx.state(), role).await?;
+        let checked = statement::check(sql, &self.ctx, role).await?;
         if keeps {
             self.checked.lock().put(key, checked);
         }
@@ -355,7 +359,7 @@ impl Session {
             return Ok(Rows::none());
         }
         let work = match &prepared.frame {
-            Some(frame) => Work::Frame(Box::new(frame.clone())),
+            Some(frame) => Work::Frame(frame.clone()),
             None => Work::Statement(prepared.text.to_string()),
         };
         let statement = match self.shared.config.log_statements {

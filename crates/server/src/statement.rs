@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::common::TableReference;
-use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, Select, Set, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
@@ -15,7 +15,7 @@ use galatea::EngineSettings;
 
 use crate::access::Role;
 use crate::failure::{Failure, FailureKind};
-use crate::planning;
+use crate::planning::{self, Context};
 
 /// How a statement is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +130,14 @@ fn words(text: &str, dialect: &str, count: usize) -> Vec<String> {
 ///
 /// # Errors
 /// A syntax error; a missing grant; a statement that the server does not execute.
-pub(crate) async fn check(text: &str, state: &SessionState, role: &Role) -> Result<Checked, Failure> {
-    let dialect = state.config_options().sql_parser.dialect.to_string();
+pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Checked, Failure> {
+    let dialect = ctx
+        .state_ref()
+        .read()
+        .config_options()
+        .sql_parser
+        .dialect
+        .to_string();
     let words = words(text, &dialect, 3);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // Statements that DataFusion's parser does not have, or that galatea::sql executes itself.
@@ -148,9 +154,9 @@ pub(crate) async fn check(text: &str, state: &SessionState, role: &Role) -> Resu
         ["RELEASE", ..] => return Ok(Checked::new(Class::Nothing, "RELEASE")),
         _ => {}
     }
-    let parsed = planning::statement(text, state).await?;
+    let parsed = planning::statement(ctx, text).await?;
     // The visits below recurse over the statement, as the parser did.
-    let checked = || check_parsed(&parsed, state, role);
+    let checked = || check_parsed(&parsed, ctx, role);
     match text.len() {
         0..4096 => checked(),
         _ => stacker::grow(64 << 20, checked),
@@ -171,11 +177,11 @@ fn writes(role: &Role, class: Class, tag: &'static str) -> Result<Checked, Failu
     }
 }
 
-fn check_parsed(statement: &Statement, state: &SessionState, role: &Role) -> Result<Checked, Failure> {
+fn check_parsed(statement: &Statement, ctx: &SessionContext, role: &Role) -> Result<Checked, Failure> {
     match statement {
-        Statement::Statement(statement) => check_sql(statement, state, role),
+        Statement::Statement(statement) => check_sql(statement, ctx, role),
         Statement::Explain(explain) => {
-            check_parsed(&explain.statement, state, role)?;
+            check_parsed(&explain.statement, ctx, role)?;
             Ok(Checked::new(Class::Query, "EXPLAIN"))
         }
         Statement::CopyTo(copy) => {
@@ -184,7 +190,7 @@ fn check_parsed(statement: &Statement, state: &SessionState, role: &Role) -> Res
             }
             role.check_writable(&copy.target)?;
             let mut parts = Parts {
-                state,
+                ctx,
                 role,
                 writes: false,
             };
@@ -213,10 +219,10 @@ fn check_parsed(statement: &Statement, state: &SessionState, role: &Role) -> Res
     }
 }
 
-fn check_sql(statement: &ast::Statement, state: &SessionState, role: &Role) -> Result<Checked, Failure> {
+fn check_sql(statement: &ast::Statement, ctx: &SessionContext, role: &Role) -> Result<Checked, Failure> {
     use ast::Statement as S;
     let mut parts = Parts {
-        state,
+        ctx,
         role,
         writes: false,
     };
@@ -241,7 +247,7 @@ fn check_sql(statement: &ast::Statement, state: &SessionState, role: &Role) -> R
             other => Err(refused(&format!("DROP {other}"))),
         },
         S::Explain { statement, .. } => {
-            check_sql(statement, state, role)?;
+            check_sql(statement, ctx, role)?;
             query("EXPLAIN")
         }
         S::ExplainTable { .. } => query("EXPLAIN"),
@@ -261,7 +267,7 @@ fn check_sql(statement: &ast::Statement, state: &SessionState, role: &Role) -> R
             Ok(Checked::new(Class::Immediate, "SET"))
         }
         S::Prepare { statement, .. } => {
-            check_sql(statement, state, role)?;
+            check_sql(statement, ctx, role)?;
             Ok(Checked::new(Class::Immediate, "PREPARE"))
         }
         // The statement was checked when it was prepared.
@@ -337,7 +343,7 @@ fn check_setting(name: &ObjectName, value: &str, role: &Role) -> Result<(), Fail
 
 /// Visits the tables of a statement, and finds SELECT INTO.
 struct Parts<'a> {
-    state: &'a SessionState,
+    ctx: &'a SessionContext,
     role: &'a Role,
     /// Whether a query of the statement creates a table or changes one.
     writes: bool,
@@ -372,8 +378,9 @@ impl Visitor for Parts<'_> {
             return ControlFlow::Continue(());
         };
         let is_table = name.0.len() == 1 && {
-            let schema = self
-                .state
+            let state = self.ctx.state_ref();
+            let schema = state
+                .read()
                 .schema_for_ref(TableReference::bare(last.value.as_str()));
             schema.is_ok_and(|schema| schema.table_exist(&last.value))
         };
@@ -395,6 +402,7 @@ impl Visitor for Parts<'_> {
 mod tests {
     use super::*;
     use crate::access::Limits;
+    use crate::opaque::Opaque;
 
     fn reader() -> Role {
         Role {
@@ -409,7 +417,7 @@ mod tests {
             .with_setting("galatea.device", "cpu")
             .build()
             .unwrap();
-        check(text, &ctx.state(), role).await
+        check(text, &Opaque::new(ctx), role).await
     }
 
     #[test]

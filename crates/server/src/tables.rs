@@ -9,12 +9,11 @@ use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::exec_err;
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
-use datafusion::prelude::SessionContext;
 
 use crate::access::Role;
 use crate::error::ServerError;
 use crate::failure::Failure;
-use crate::planning;
+use crate::planning::{self, Context};
 
 /// The catalog of every session.
 pub(crate) const CATALOG: &str = "galatea";
@@ -178,7 +177,7 @@ fn found(folder: &Path) -> std::result::Result<BTreeMap<String, (PathBuf, &'stat
 /// # Errors
 /// A folder or a file that cannot be read; two files of the same name.
 pub(crate) async fn register_folders(
-    ctx: &SessionContext,
+    ctx: &Context,
     folders: &[PathBuf],
 ) -> std::result::Result<usize, ServerError> {
     let mut registered = 0;
@@ -212,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::access::Limits;
+    use crate::opaque::Opaque;
 
     #[tokio::test]
     async fn folders_contain_tables() {
@@ -225,6 +225,7 @@ mod tests {
             .with_setting("galatea.device", "cpu")
             .build()
             .unwrap();
+        let ctx = Opaque::new(ctx);
         let folders = [folder.path().to_path_buf()];
         assert_eq!(register_folders(&ctx, &folders).await.unwrap(), 2);
         let rows = galatea::sql(&ctx, "SELECT one.b + two.a FROM one, two")

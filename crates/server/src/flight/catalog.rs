@@ -20,6 +20,7 @@ use datafusion::prelude::SessionContext;
 
 use super::columns::plain_schema;
 use crate::failure::Failure;
+use crate::planning::{self, Context};
 
 fn type_name(table_type: TableType) -> &'static str {
     match table_type {
@@ -51,7 +52,7 @@ pub(super) fn schemas(query: CommandGetDbSchemas, ctx: &SessionContext) -> Resul
     builder.build().map_err(from_flight)
 }
 
-pub(super) async fn tables(query: CommandGetTables, ctx: &SessionContext) -> Result<RecordBatch, Failure> {
+pub(super) async fn tables(query: CommandGetTables, ctx: &Context) -> Result<RecordBatch, Failure> {
     let mut builder = query.into_builder();
     let mut names = ctx.catalog_names();
     names.sort();
@@ -59,24 +60,12 @@ pub(super) async fn tables(query: CommandGetTables, ctx: &SessionContext) -> Res
         let Some(catalog) = ctx.catalog(&name) else {
             continue;
         };
-        for schema_name in catalog.schema_names() {
-            let Some(schema) = catalog.schema(&schema_name) else {
-                continue;
-            };
-            for table_name in schema.table_names() {
-                // Another client may have dropped it.
-                let Some(table) = schema.table(&table_name).await? else {
-                    continue;
-                };
+        for schema in catalog.schema_names() {
+            for (table_name, table) in planning::tables(ctx, &name, &schema).await? {
                 let columns = plain_schema(&table.schema());
+                let kind = type_name(table.table_type());
                 builder
-                    .append(
-                        &name,
-                        &schema_name,
-                        &table_name,
-                        type_name(table.table_type()),
-                        &columns,
-                    )
+                    .append(&name, &schema, &table_name, kind, &columns)
                     .map_err(from_flight)?;
             }
         }

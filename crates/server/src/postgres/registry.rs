@@ -16,14 +16,23 @@ use crate::session::Session;
 #[derive(Default)]
 pub(super) struct Registry {
     keys: RandomPidSecretKeyGenerator,
-    sessions: Mutex<HashMap<i32, (SecretKey, Weak<Session>)>>,
+    sessions: Mutex<HashMap<i32, (Vec<u8>, Weak<Session>)>>,
+}
+
+/// The bytes of a key. A cancel request does not state the version of the protocol, so its key is decoded as
+/// another variant.
+fn bytes(key: &SecretKey) -> Vec<u8> {
+    match key {
+        SecretKey::I32(key) => key.to_be_bytes().to_vec(),
+        SecretKey::Bytes(key) => key.to_vec(),
+    }
 }
 
 impl Registry {
     /// Registers a session. Returns the number and the key of its connection.
     pub(super) fn register(&self, client: &dyn ClientInfo, session: &Arc<Session>) -> (i32, SecretKey) {
         let (number, key) = self.keys.generate(client);
-        let entry = (key.clone(), Arc::downgrade(session));
+        let entry = (bytes(&key), Arc::downgrade(session));
         self.sessions.lock().insert(number, entry);
         (number, key)
     }
@@ -40,7 +49,7 @@ impl CancelHandler for Registry {
         let session = {
             let sessions = self.sessions.lock();
             let found = sessions.get(&request.pid);
-            let found = found.filter(|(key, _)| *key == request.secret_key);
+            let found = found.filter(|(key, _)| *key == bytes(&request.secret_key));
             found.and_then(|(_, session)| session.upgrade())
         };
         // A request with a wrong key has no effect, like one that is late.
