@@ -249,6 +249,8 @@ where
             Arc::clone(registry),
         );
         let processed = tokio::select! {
+            // The client of a cancel request does not wait for an answer.
+            biased;
             processed = processed => processed,
             // Dropping the connection stops its query.
             () = closed(watched) => return Ok(()),

@@ -10,17 +10,18 @@ use datafusion::scalar::ScalarValue;
 use futures::Sink;
 use futures::SinkExt;
 use futures::stream;
-use pgwire::api::portal::{Format, Portal};
+use pgwire::api::portal::{Format, Portal, PortalExecutionState};
 use pgwire::api::query::{
-    ExtendedQueryHandler, SimpleQueryHandler, send_execution_response, send_query_response,
-    send_ready_for_query,
+    ExtendedQueryHandler, SimpleQueryHandler, send_execution_response, send_partial_query_response,
+    send_query_response, send_ready_for_query,
 };
 use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo, QueryResponse, Response, Tag};
 use pgwire::api::stmt::QueryParser;
-use pgwire::api::store::PortalStore;
-use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState, Type};
+use pgwire::api::store::{Entry, PortalStore};
+use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::extendedquery::Execute;
 use pgwire::messages::response::EmptyQueryResponse;
 use pgwire::messages::simplequery::Query;
 use pgwire::messages::startup::ParameterStatus;
@@ -261,6 +262,29 @@ impl Connection {
     }
 }
 
+/// Reports the end of a statement without rows.
+async fn complete<C>(client: &mut C, response: Response) -> PgWireResult<()>
+where
+    C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+    C::Error: std::fmt::Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    let status = client.transaction_status();
+    match response {
+        Response::TransactionStart(tag) => {
+            send_execution_response(client, tag).await?;
+            client.set_transaction_status(status.to_in_transaction_state());
+        }
+        Response::TransactionEnd(tag) => {
+            send_execution_response(client, tag).await?;
+            client.set_transaction_status(status.to_idle_state());
+        }
+        Response::Execution(tag) => send_execution_response(client, tag).await?,
+        _ => return Err(invalid("COPY over the connection is not supported")),
+    }
+    Ok(())
+}
+
 fn value_is_default(command: &Command) -> bool {
     matches!(command, Command::Set(_, None))
 }
@@ -288,19 +312,9 @@ impl SimpleQueryHandler for Connection {
         }
         for statement in statements {
             for response in SimpleQueryHandler::do_query(self, client, &statement).await? {
-                let status = client.transaction_status();
                 match response {
                     Response::Query(rows) => send_query_response(client, rows, true).await?,
-                    Response::TransactionStart(tag) => {
-                        send_execution_response(client, tag).await?;
-                        client.set_transaction_status(status.to_in_transaction_state());
-                    }
-                    Response::TransactionEnd(tag) => {
-                        send_execution_response(client, tag).await?;
-                        client.set_transaction_status(status.to_idle_state());
-                    }
-                    Response::Execution(tag) => send_execution_response(client, tag).await?,
-                    _ => return Err(invalid("COPY over the connection is not supported")),
+                    other => complete(client, other).await?,
                 }
             }
         }
@@ -401,6 +415,61 @@ impl ExtendedQueryHandler for Extended {
 
     fn query_parser(&self) -> Arc<Planner> {
         Arc::clone(&self.planner)
+    }
+
+    /// Runs a portal, or continues it, up to the number of rows of the message. The default of pgwire collects
+    /// all rows before it sends the first.
+    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = PgStatement>,
+        C::Error: std::fmt::Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+            return Err(PgWireError::NotReadyForQuery);
+        }
+        client.set_state(PgWireConnectionState::QueryInProgress);
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        let most = usize::try_from(message.max_rows).unwrap_or(0);
+        let portal = match client.portal_store().get_portal(name) {
+            Some(Entry::Value(portal)) => portal,
+            Some(Entry::Empty) => {
+                let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
+                client.feed(empty).await?;
+                client.set_state(PgWireConnectionState::ReadyForQuery);
+                return Ok(());
+            }
+            None => return Err(PgWireError::PortalNotFound(name.to_string())),
+        };
+        let state = portal.state();
+        let mut state = state.lock().await;
+        if matches!(*state, PortalExecutionState::Initial) {
+            match ExtendedQueryHandler::do_query(self, client, &portal, most).await? {
+                Response::Query(rows) => *state = PortalExecutionState::Suspended(rows),
+                other => {
+                    *state = PortalExecutionState::Finished;
+                    complete(client, other).await?;
+                    client.set_state(PgWireConnectionState::ReadyForQuery);
+                    return Ok(());
+                }
+            }
+        }
+        let suspended = match &mut *state {
+            PortalExecutionState::Suspended(rows) => send_partial_query_response(client, rows, most).await?,
+            _ => {
+                let tag = Tag::new("SELECT").with_rows(0);
+                client
+                    .feed(PgWireBackendMessage::CommandComplete(tag.into()))
+                    .await?;
+                false
+            }
+        };
+        if !suspended {
+            *state = PortalExecutionState::Finished;
+        }
+        client.set_state(PgWireConnectionState::ReadyForQuery);
+        Ok(())
     }
 
     async fn do_query<C>(
