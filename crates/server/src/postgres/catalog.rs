@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::{AsArray, Int32Array};
 use arrow::datatypes::DataType;
+use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
@@ -35,7 +37,7 @@ const CATALOG_WORDS: [&str; 6] = [
 static PARSER: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
 
 /// Adds the catalog to a session.
-pub(super) fn install(ctx: &SessionContext, user: &str) -> Result<(), Failure> {
+pub(super) fn install(ctx: &SessionContext, user: &str) -> std::result::Result<(), Failure> {
     setup_pg_catalog(ctx, CATALOG, EmptyContextProvider).map_err(|error| {
         Failure::new(
             FailureKind::Internal,
@@ -61,7 +63,56 @@ pub(super) fn install(ctx: &SessionContext, user: &str) -> Result<(), Failure> {
             function,
         ));
     }
+    ctx.register_udf(create_udf(
+        "to_regtype",
+        vec![DataType::Utf8],
+        DataType::Int32,
+        Volatility::Stable,
+        Arc::new(to_regtype),
+    ));
     Ok(())
+}
+
+/// Names of types with their object identifiers. Drivers look up types by name.
+const TYPES: [(&str, i32); 24] = [
+    ("bool", 16),
+    ("boolean", 16),
+    ("bytea", 17),
+    ("bigint", 20),
+    ("int8", 20),
+    ("int2", 21),
+    ("smallint", 21),
+    ("int", 23),
+    ("int4", 23),
+    ("integer", 23),
+    ("text", 25),
+    ("oid", 26),
+    ("float4", 700),
+    ("real", 700),
+    ("double precision", 701),
+    ("float8", 701),
+    ("varchar", 1043),
+    ("date", 1082),
+    ("time", 1083),
+    ("timestamp", 1114),
+    ("timestamptz", 1184),
+    ("interval", 1186),
+    ("decimal", 1700),
+    ("numeric", 1700),
+];
+
+/// The object identifier of a type; NULL for an unknown name.
+fn to_regtype(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let arrays = ColumnarValue::values_to_arrays(arguments)?;
+    let names = arrays.first().map(|names| names.as_string::<i32>().iter());
+    let found = names.into_iter().flatten().map(|name| {
+        let name = name?.to_ascii_lowercase();
+        TYPES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, oid)| *oid)
+    });
+    Ok(ColumnarValue::Array(Arc::new(found.collect::<Int32Array>())))
 }
 
 /// Removes the catalog. It refers to the list of catalogs that contains it, so the session would never be

@@ -417,8 +417,8 @@ impl ExtendedQueryHandler for Extended {
         Arc::clone(&self.planner)
     }
 
-    /// Runs a portal, or continues it, up to the number of rows of the message. The default of pgwire collects
-    /// all rows before it sends the first.
+    /// Runs a portal, or continues it, up to the number of rows of the message. The default of pgwire
+    /// collects all rows before it sends the first.
     async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,

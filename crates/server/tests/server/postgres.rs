@@ -326,6 +326,8 @@ async fn catalog_describes_visible_tables() {
         rows[0].starts_with("galatea|public|PostgreSQL 16.6 (Galatea"),
         "{rows:?}"
     );
+    let types = simple(&client, "SELECT to_regtype('int8'), to_regtype('hstore')").await;
+    assert_eq!(types.expect("rows"), ["20|NULL"]);
     assert_eq!(
         simple(&client, "SELECT current_user; SELECT session_user")
             .await
