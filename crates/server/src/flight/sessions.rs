@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lru::LruCache;
 use parking_lot::Mutex;
 use tonic::transport::server::TlsConnectInfo;
@@ -161,7 +161,9 @@ impl Credentials {
         match scheme.to_ascii_lowercase().as_str() {
             "bearer" => Ok(Self::Bearer(value.trim().to_string())),
             "basic" => {
-                let decoded = STANDARD.decode(value.trim()).map_err(|_| wrong())?;
+                // Some clients omit the padding.
+                let value = value.trim().trim_end_matches('=');
+                let decoded = STANDARD_NO_PAD.decode(value).map_err(|_| wrong())?;
                 let decoded = String::from_utf8(decoded).map_err(|_| wrong())?;
                 let (user, password) = decoded.split_once(':').ok_or_else(wrong)?;
                 Ok(Self::Basic {
