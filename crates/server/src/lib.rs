@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A statement is parsed and checked against the grants of its role ([`Config`]), and then planned by
-//! [`galatea::sql`]. Its task sends batches to the connection as they are computed, and waits while the
+//! [`galatea::sql()`]. Its task sends batches to the connection as they are computed, and waits while the
 //! client does not read. `docs/src/guide/server.md` describes the use.
 #![forbid(unsafe_code)]
 

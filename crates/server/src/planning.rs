@@ -35,7 +35,7 @@ pub(crate) struct Started {
     pub(crate) rows: SendableRecordBatchStream,
 }
 
-/// Plans a statement: [`galatea::sql`].
+/// Plans a statement: [`galatea::sql()`].
 pub(crate) fn sql<'a>(ctx: &'a Context, text: &'a str) -> BoxFuture<'a, Result<Frame>> {
     Box::pin(async move { Ok(Opaque::new(galatea::sql(ctx, text).await?)) })
 }

@@ -16,8 +16,11 @@ use crate::session::Session;
 #[derive(Default)]
 pub(super) struct Registry {
     keys: RandomPidSecretKeyGenerator,
-    sessions: Mutex<HashMap<i32, (Vec<u8>, Weak<Session>)>>,
+    sessions: Mutex<HashMap<i32, Keyed>>,
 }
+
+/// A session, and the bytes of its key.
+type Keyed = (Vec<u8>, Weak<Session>);
 
 /// The bytes of a key. A cancel request does not state the version of the protocol, so its key is decoded as
 /// another variant.
