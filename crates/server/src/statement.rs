@@ -111,10 +111,8 @@ impl Offsets<'_> {
 /// The first words of a statement, in capitals; a name in quotes or another token ends them.
 fn words(text: &str, dialect: &str, count: usize) -> Vec<String> {
     let dialect = dialect_of(dialect);
-    // The tokens of a long list of values are not needed.
-    let end = text.char_indices().nth(1 << 12).map_or(text.len(), |(at, _)| at);
     let mut tokens = Vec::new();
-    let _ = Tokenizer::new(dialect.as_ref(), &text[..end]).tokenize_with_location_into_buf(&mut tokens);
+    let _ = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location_into_buf(&mut tokens);
     let tokens = tokens.into_iter().map(|token| token.token);
     let significant = tokens.filter(|token| !matches!(token, Token::Whitespace(_)));
     significant
@@ -140,6 +138,9 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         .to_string();
     let words = words(text, &dialect, 3);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if matches!(words.first(), Some(&("SHOW" | "ALTER" | "DESCRIBE" | "DESC"))) {
+        check_names(text, &dialect, ctx, role)?;
+    }
     // Statements that DataFusion's parser does not have, or that galatea::sql executes itself.
     match words.as_slice() {
         ["ALTER", "SYSTEM", ..] if role.alter_system => {
@@ -160,6 +161,49 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
     match text.len() {
         0..4096 => checked(),
         _ => stacker::grow(64 << 20, checked),
+    }
+}
+
+/// Checks the files that a statement names, by its tokens: galatea reads the columns of the file of SHOW
+/// COLUMNS when it parses the statement.
+fn check_names(text: &str, dialect: &str, ctx: &SessionContext, role: &Role) -> Result<(), Failure> {
+    if role.folders.is_empty() {
+        return Ok(());
+    }
+    let dialect = dialect_of(dialect);
+    let mut tokens = Vec::new();
+    // The parser reports what the tokenizer cannot read.
+    let _ = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location_into_buf(&mut tokens);
+    let mut names_table = false;
+    for token in tokens {
+        match token.token {
+            Token::Whitespace(_) => {}
+            Token::Word(word) if word.quote_style.is_none() => {
+                let keyword = word.value.to_ascii_uppercase();
+                names_table = matches!(keyword.as_str(), "FROM" | "IN" | "TABLE" | "DESCRIBE" | "DESC");
+            }
+            Token::Word(word) => check_name(&word.value, false, ctx, role)?,
+            Token::SingleQuotedString(name) => {
+                check_name(&name, names_table, ctx, role)?;
+                names_table = false;
+            }
+            _ => names_table = false,
+        }
+    }
+    Ok(())
+}
+
+/// Checks a name that a session with file queries may resolve to a file.
+fn check_name(name: &str, is_quoted: bool, ctx: &SessionContext, role: &Role) -> Result<(), Failure> {
+    let is_path = is_quoted || name.contains(['/', '\\', '.', '*', '?', '[', '{', '~', ':']);
+    let is_table = || {
+        let state = ctx.state_ref();
+        let schema = state.read().schema_for_ref(TableReference::bare(name));
+        schema.is_ok_and(|schema| schema.table_exist(name))
+    };
+    match is_path && !is_table() {
+        true => role.check_readable(name),
+        false => Ok(()),
     }
 }
 
@@ -377,22 +421,10 @@ impl Visitor for Parts<'_> {
         let Some(last) = name.0.last().and_then(|part| part.as_ident()) else {
             return ControlFlow::Continue(());
         };
-        let is_table = name.0.len() == 1 && {
-            let state = self.ctx.state_ref();
-            let schema = state
-                .read()
-                .schema_for_ref(TableReference::bare(last.value.as_str()));
-            schema.is_ok_and(|schema| schema.table_exist(&last.value))
-        };
-        let is_path = last.quote_style == Some('\'')
-            || last
-                .value
-                .contains(['/', '\\', '.', '*', '?', '[', '{', '~', ':']);
-        if is_path && !is_table {
-            return match self.role.check_readable(&last.value) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(failure) => ControlFlow::Break(failure),
-            };
+        let is_quoted = last.quote_style == Some('\'');
+        // A name with a schema is looked up in files, too, so only its last part matters.
+        if let Err(failure) = check_name(&last.value, is_quoted, self.ctx, self.role) {
+            return ControlFlow::Break(failure);
         }
         ControlFlow::Continue(())
     }

@@ -1,14 +1,15 @@
 //! The state of one connection.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use super::catalog;
 use super::commands::Parameters;
 use super::registry::Registry;
+use crate::failure::{Failure, FailureKind};
 use crate::password::Exchange;
-use crate::session::Session;
+use crate::session::{Prepared, Session};
 use crate::state::Shared;
 
 /// A connection, before and after authentication.
@@ -20,6 +21,8 @@ pub(super) struct Connection {
     /// The session after authentication, and the number of the connection.
     pub(super) session: OnceLock<(Arc<Session>, i32)>,
     pub(super) parameters: Mutex<Parameters>,
+    /// The statements that the client keeps prepared, and dropped ones.
+    pub(super) prepared: Mutex<Vec<Weak<Prepared>>>,
     /// The transaction that the client began, if any.
     pub(super) transaction: Mutex<Transaction>,
 }
@@ -41,8 +44,35 @@ impl Connection {
             exchange: Mutex::default(),
             session: OnceLock::new(),
             parameters: Mutex::default(),
+            prepared: Mutex::default(),
             transaction: Mutex::default(),
         }
+    }
+}
+
+/// The most statements that a connection keeps prepared.
+const STATEMENTS: usize = 1000;
+
+impl Connection {
+    /// Counts a prepared statement.
+    ///
+    /// # Errors
+    /// The connection has its maximum number of statements.
+    pub(super) fn keep(&self, statement: &Arc<Prepared>) -> Result<(), Failure> {
+        let mut prepared = self.prepared.lock();
+        if prepared.len() >= STATEMENTS {
+            prepared.retain(|statement| statement.strong_count() > 0);
+        }
+        if prepared.len() >= STATEMENTS {
+            return Err(Failure::new(
+                FailureKind::Limit,
+                format!(
+                    "the connection has {STATEMENTS} prepared statements, the maximum\nhint: DEALLOCATE some"
+                ),
+            ));
+        }
+        prepared.push(Arc::downgrade(statement));
+        Ok(())
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) enum PgStatement {
     Command(Command),
     /// A statement of the engine.
     Planned {
-        prepared: Box<Prepared>,
+        prepared: Arc<Prepared>,
         /// The columns of the result, for the types of parameters that the client named.
         schema: Option<SchemaRef>,
     },
@@ -121,12 +121,10 @@ impl Connection {
             Some(sql) => session.prepare_as(text, &sql).await,
             None => session.prepare(text).await,
         };
-        let prepared = prepared.map_err(error)?;
+        let prepared = Arc::new(prepared.map_err(error)?);
+        self.keep(&prepared).map_err(error)?;
         let schema = described(&prepared, types);
-        Ok(PgStatement::Planned {
-            prepared: Box::new(prepared),
-            schema,
-        })
+        Ok(PgStatement::Planned { prepared, schema })
     }
 
     /// Runs a statement without parameters.

@@ -151,6 +151,17 @@ async fn prepared_statements_take_parameters() {
         client.query(&select, &[&2i64, &4i64]).await.expect("rows").len(),
         3
     );
+    // A client cannot fill the memory with statements.
+    let mut kept = Vec::new();
+    let refused = loop {
+        match client.prepare("SELECT 1").await {
+            Ok(statement) => kept.push(statement),
+            Err(error) => break state::<()>(Err(error)),
+        }
+    };
+    assert_eq!(refused.0, "53400", "{}", refused.1);
+    assert!(kept.len() > 900 && kept.len() < 1000, "{}", kept.len());
+    drop(kept);
     assert_eq!(
         state(client.prepare("SELECT 1; SELECT 2").await.map(drop)).0,
         "42601"

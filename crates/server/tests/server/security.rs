@@ -243,6 +243,11 @@ async fn granted_folders_are_the_only_files() {
             format!("COPY (SELECT 1) TO '{path}'"),
             format!("COPY (SELECT a FROM '{path}') TO '{open}/stolen.csv'"),
             format!("EXPLAIN ANALYZE SELECT a FROM '{path}'"),
+            format!("SHOW COLUMNS FROM '{path}'"),
+            format!("SHOW COLUMNS IN \"{path}\""),
+            format!("DESCRIBE '{path}'"),
+            format!("/* {} */ SHOW COLUMNS FROM '{path}'", "-".repeat(10_000)),
+            format!("ALTER TABLE '{path}' SET (conflict_layout = 'auto')"),
         ] {
             let (code, message) = status(query(&mut bob, &sql).await);
             assert_eq!(code, Code::PermissionDenied, "{sql}: {message}");
