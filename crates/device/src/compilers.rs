@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use crate::cache_folder::{CacheFolder, free_disk_space};
-use crate::compiler::compile_with;
+use crate::compilation::compile_with;
 use crate::ending::{before_the_end, wait_at_the_end};
 use crate::info::Architecture;
 use crate::program::Program;

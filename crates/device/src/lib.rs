@@ -31,6 +31,7 @@ mod buffer;
 mod cache;
 mod cache_folder;
 mod calibration;
+mod compilation;
 mod compiler;
 mod compilers;
 mod context;

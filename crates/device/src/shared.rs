@@ -29,8 +29,8 @@ impl SharedMemory {
     /// Maps, touches and pins memory for a device.
     ///
     /// # Errors
-    /// [`crate::DeviceError::HostMemory`] if the system has too little memory or cannot pin it; the errors of the
-    /// device.
+    /// [`crate::DeviceError::HostMemory`] if the system has too little memory or cannot pin it; the errors of
+    /// the device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(bytes.max(1))?);
         let address = device.pin_mapped(&memory)?;

@@ -48,7 +48,6 @@ mod reset;
 mod sample;
 mod session;
 mod sql;
-mod summarize;
 mod system_settings;
 mod system_tables;
 

@@ -330,7 +330,8 @@ impl PreparedPipelines {
         let start = Instant::now();
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
             let made = pipeline.made_ahead.lock().take();
-            // The first run does not need the optimised kernel, even if the pipeline was prepared ahead of it.
+            // The first run does not need the optimised kernel, even if the pipeline was prepared ahead of
+            // it.
             if made.is_none()
                 && let Some(optimised) = pipeline.optimised()?
             {

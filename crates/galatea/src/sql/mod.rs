@@ -22,6 +22,7 @@ mod functions;
 mod paths;
 mod power;
 mod rewrite;
+mod summarize;
 mod windows;
 
 pub(crate) use clauses::of_relation;
@@ -47,8 +48,8 @@ use std::sync::Arc;
 
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
-use crate::summarize::Summarize;
 use crate::system_settings::AlterSystem;
+use summarize::Summarize;
 
 /// Plans one SQL statement like [`SessionContext::sql`]. Further statements are executed immediately:
 /// `ALTER TABLE ... SET (conflict_layout ...)`; `ALTER SYSTEM SET galatea.memory.admission = value`, which

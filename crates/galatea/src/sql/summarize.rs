@@ -1,5 +1,5 @@
-//! `SUMMARIZE table`, `SUMMARIZE 'file.parquet'` and `SUMMARIZE query`, as in DuckDB: a row for each column, with
-//! its type, extremes, number of distinct values, distribution and share of NULLs.
+//! `SUMMARIZE table`, `SUMMARIZE 'file.parquet'` and `SUMMARIZE query`, as in DuckDB: a row for each column,
+//! with its type, extremes, number of distinct values, distribution and share of NULLs.
 //!
 //! The statement runs one query with the aggregates of all columns, on the device if that is expected to be
 //! faster.
@@ -98,7 +98,7 @@ impl Summarize {
     /// # Errors
     /// Those of the query.
     pub(crate) async fn execute(self, ctx: &SessionContext) -> Result<DataFrame> {
-        let frame = Box::pin(crate::sql(ctx, &self.query)).await?;
+        let frame = Box::pin(super::sql(ctx, &self.query)).await?;
         let fields = frame.schema().fields().clone();
         let names = (0..fields.len()).map(|column| format!("c{column}"));
         let names: Vec<_> = names.collect();
@@ -119,7 +119,7 @@ impl Summarize {
         );
         let rows = match fields.is_empty() {
             true => return exec_err!("SUMMARIZE needs a column, and the query has none"),
-            false => Box::pin(crate::sql(ctx, &text)).await?.collect().await?,
+            false => Box::pin(super::sql(ctx, &text)).await?.collect().await?,
         };
         let Some(schema) = rows.first().map(RecordBatch::schema) else {
             return exec_err!("the aggregates of SUMMARIZE returned no row");
