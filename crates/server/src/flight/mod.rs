@@ -1,6 +1,7 @@
 //! Flight SQL: statements, prepared statements, catalogs, cancellation and sessions.
 //!
-//! A statement is planned when the client asks for its schema, and runs when the client fetches its ticket.
+//! A query is planned when a client requests its description, and runs when the client fetches its ticket. A
+//! statement that changes something runs before its description is returned.
 
 mod catalog;
 mod columns;

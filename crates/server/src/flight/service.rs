@@ -68,12 +68,11 @@ pub(super) struct FlightSql {
     sessions: Arc<FlightSessions>,
 }
 
-/// The columns that a client receives for a statement.
+/// The columns that a client receives for a query. Those of EXECUTE are known when it runs.
 fn result_schema(prepared: &Prepared) -> SchemaRef {
-    match (prepared.schema(), prepared.checked.class) {
-        (Some(schema), _) => plain_schema(&schema),
-        (None, Class::Update) => Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])),
-        (None, _) => Arc::new(Schema::empty()),
+    match prepared.schema() {
+        Some(schema) => plain_schema(&schema),
+        None => Arc::new(Schema::empty()),
     }
 }
 
@@ -181,9 +180,36 @@ impl FlightSql {
         Self { sessions }
     }
 
-    /// Runs the statement of a handle.
+    /// Runs a statement that changes something, and keeps its result for its ticket: clients take it for done
+    /// when they have its description. Returns the columns of the result.
+    async fn describe(
+        &self,
+        session: &FlightSession,
+        handle: &[u8],
+        prepared: &Prepared,
+    ) -> Result<SchemaRef, Status> {
+        let checked = prepared.checked;
+        // The rows of a prepared query may be many.
+        let is_query = checked.class == Class::Query || checked.tag == "EXECUTE";
+        if is_query {
+            return Ok(result_schema(prepared));
+        }
+        let mut rows = session.session.run(prepared).await?;
+        let schema = plain_schema(&rows.schema);
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.next().await {
+            batches.push(plain_batch(&batch?, &schema)?);
+        }
+        session.finish(handle, Arc::clone(&schema), batches);
+        Ok(schema)
+    }
+
+    /// Runs the statement of a handle, unless it has run.
     async fn fetch(&self, session: &FlightSession, handle: &[u8]) -> Result<Response<DataStream>, Status> {
         let statement = session.statement(handle)?;
+        if let Some((schema, batches)) = statement.result {
+            return Ok(encode(schema, stream::iter(batches.into_iter().map(Ok))));
+        }
         let prepared = statement.bound.as_ref().unwrap_or(&statement.prepared);
         let rows = session.session.run(prepared).await?;
         session.runs(handle, rows.ticket.as_ref());
@@ -231,9 +257,10 @@ impl FlightSqlService for FlightSql {
     ) -> Result<Response<FlightInfo>, Status> {
         let session = self.sessions.of(&request).await?;
         let prepared = session.session.prepare(&query.query).await?;
-        let schema = result_schema(&prepared);
+        let handle = session.keep(prepared.clone());
+        let schema = self.describe(&session, &handle, &prepared).await?;
         let ticket = TicketStatementQuery {
-            statement_handle: session.keep(prepared).into(),
+            statement_handle: handle.into(),
         };
         command_info(&ticket, &schema, request)
     }
@@ -246,7 +273,9 @@ impl FlightSqlService for FlightSql {
         let session = self.sessions.of(&request).await?;
         let statement = session.statement(&query.prepared_statement_handle)?;
         let prepared = statement.bound.as_ref().unwrap_or(&statement.prepared);
-        command_info(&query, &result_schema(prepared), request)
+        let handle = &query.prepared_statement_handle;
+        let schema = self.describe(&session, handle, prepared).await?;
+        command_info(&query, &schema, request)
     }
 
     async fn get_flight_info_catalogs(

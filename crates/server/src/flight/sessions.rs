@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lru::LruCache;
@@ -33,6 +35,8 @@ pub(super) struct Statement {
     pub(super) prepared: Prepared,
     /// The statement with its last parameters.
     pub(super) bound: Option<Prepared>,
+    /// The result of a statement that has run.
+    pub(super) result: Option<(SchemaRef, Vec<RecordBatch>)>,
     running: Weak<Ticket>,
 }
 
@@ -64,6 +68,7 @@ impl FlightSession {
         let statement = Statement {
             prepared,
             bound: None,
+            result: None,
             running: Weak::new(),
         };
         self.statements.lock().put(number, statement);
@@ -88,6 +93,11 @@ impl FlightSession {
     /// Binds the parameters of a statement.
     pub(super) fn bind(&self, handle: &[u8], bound: Prepared) {
         self.update(handle, |statement| statement.bound = Some(bound));
+    }
+
+    /// Keeps the result of a statement that has run.
+    pub(super) fn finish(&self, handle: &[u8], schema: SchemaRef, batches: Vec<RecordBatch>) {
+        self.update(handle, |statement| statement.result = Some((schema, batches)));
     }
 
     /// Records the running query of a statement.
