@@ -85,3 +85,27 @@ impl Drop for Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn closed_connections_free_their_session() {
+        let mut config = Config::default();
+        config
+            .settings
+            .push(("galatea.device".to_string(), "cpu".to_string()));
+        let shared = Shared::new(config, tokio::runtime::Handle::current()).unwrap();
+        let account = shared.local().unwrap();
+        let session = Arc::new(Session::open(&shared, &account, "postgres").unwrap());
+        catalog::install(&session.ctx, "ann").unwrap();
+        let prepared = session.prepare("SELECT 1").await.unwrap();
+        let connection = Connection::new(&shared, &Arc::default());
+        assert!(connection.session.set((session, 1)).is_ok());
+        assert_eq!(shared.engine.sessions(), 1);
+        drop((prepared, connection));
+        assert_eq!(shared.engine.sessions(), 0);
+    }
+}
