@@ -119,3 +119,25 @@ async fn shutdown_stops_queries_after_the_grace_period() {
     );
     assert_eq!(running.await.expect("no panic").0, "57P01");
 }
+
+#[tokio::test]
+async fn queries_of_all_sessions_run_on_one_device() {
+    let mut emulated = config();
+    emulated.settings = vec![("galatea.device".to_string(), "emulated".to_string())];
+    let server = start(emulated).await;
+    let mut one = flight(&server).await;
+    let create = "CREATE TABLE t AS SELECT v % 7 AS k, v FROM generate_series(1, 5000) AS s(v)";
+    one.execute_update(create.to_string(), None)
+        .await
+        .expect("created");
+    let sql = "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY k LIMIT 1";
+    let table = query(&mut one, sql).await.expect("rows");
+    assert!(table.contains("| 0 | 714 |"), "{table}");
+    // The other session finds the column in device memory.
+    let other = postgres(&server).await;
+    let rows = other.query("SELECT region FROM galatea_memory()", &[]).await;
+    assert!(!rows.expect("rows").is_empty());
+    let row = other.query_one(sql, &[]).await.expect("a row");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (0, 714));
+    server.stop().await;
+}
