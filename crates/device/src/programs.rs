@@ -63,8 +63,10 @@ pub struct PendingModule(Arc<Pending>);
 struct Pending {
     module: OnceLock<Compiled>,
     /// Compiles the module; taken when its compilation is queued.
-    compile: Mutex<Option<Box<dyn FnOnce() -> Option<Compiled> + Send>>>,
+    compile: Mutex<Option<Compilation>>,
 }
+
+type Compilation = Box<dyn FnOnce() -> Option<Compiled> + Send>;
 
 impl PendingModule {
     /// Creates the module that `compile` returns, or that will never exist if it returns `None`.

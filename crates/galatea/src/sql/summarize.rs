@@ -1,8 +1,7 @@
 //! `SUMMARIZE table`, `SUMMARIZE 'file.parquet'` and `SUMMARIZE query`, as in DuckDB: a row for each column,
 //! with its type, extremes, number of distinct values, distribution and share of NULLs.
 //!
-//! The statement runs one query with the aggregates of all columns, on the device if that is expected to be
-//! faster.
+//! The statement runs one query with the aggregates of all columns. Quartiles are approximate.
 
 use std::sync::Arc;
 
@@ -229,14 +228,14 @@ mod tests {
             .expect("text")
             .to_string();
         let expected = "\
-+-------------+-------------+------------+------------+---------------+-----+--------------------+-----+-----+-----+-------+-----------------+
-| column_name | column_type | min        | max        | approx_unique | avg | std                | q25 | q50 | q75 | count | null_percentage |
-+-------------+-------------+------------+------------+---------------+-----+--------------------+-----+-----+-----+-------+-----------------+
-| n           | Int64       | 1          | 5          | 4             | 3.0 | 1.8257418583505538 | 1.5 | 3.0 | 4.5 | 4     | 0.0             |
-| s           | Utf8        | x          | y          | 2             |     |                    |     |     |     | 4     | 25.0            |
-| d           | Date32      | 2024-01-01 | 2024-03-01 | 2             |     |                    |     |     |     | 4     | 50.0            |
-| l           | List(Int64) |            |            |               |     |                    |     |     |     | 4     | 50.0            |
-+-------------+-------------+------------+------------+---------------+-----+--------------------+-----+-----+-----+-------+-----------------+";
++-------------+-------------+------------+------------+---------------+-----+--------------------+------+------+-----+-------+-----------------+
+| column_name | column_type | min        | max        | approx_unique | avg | std                | q25  | q50  | q75 | count | null_percentage |
++-------------+-------------+------------+------------+---------------+-----+--------------------+------+------+-----+-------+-----------------+
+| n           | Int64       | 1          | 5          | 4             | 3.0 | 1.8257418583505538 | 1.25 | 3.25 | 4.5 | 4     | 0.0             |
+| s           | Utf8        | x          | y          | 2             |     |                    |      |      |     | 4     | 25.0            |
+| d           | Date32      | 2024-01-01 | 2024-03-01 | 2             |     |                    |      |      |     | 4     | 50.0            |
+| l           | List(Int64) |            |            |               |     |                    |      |      |     | 4     | 50.0            |
++-------------+-------------+------------+------------+---------------+-----+--------------------+------+------+-----+-------+-----------------+";
         assert_eq!(table, expected);
         let empty = crate::sql(&ctx, &format!("SUMMARIZE {values} WHERE n > 9"))
             .await
