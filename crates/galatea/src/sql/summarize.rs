@@ -257,10 +257,7 @@ mod tests {
             .with_setting("galatea.device", "cpu")
             .build()
             .expect("a session");
-        let error = crate::sql(&ctx, "SUMMARIZE missing")
-            .await
-            .err()
-            .expect("an error");
+        let error = crate::sql(&ctx, "SUMMARIZE missing").await.expect_err("an error");
         assert!(error.to_string().contains("missing"), "{error}");
     }
 }

@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn chunked_generation_matches_the_whole_table() {
-        for table in 0..TABLES.len() {
-            assert_eq!(whole(table, 1), whole(table, 3), "{}", TABLES[table]);
+        for (table, name) in TABLES.iter().enumerate() {
+            assert_eq!(whole(table, 1), whole(table, 3), "{name}");
         }
     }
 
