@@ -39,7 +39,7 @@ const MAX_COPIES: usize = 4;
 /// Free space of the cache folder's file system, as a multiple of the copies, below which nothing is copied.
 const FREE: u64 = 4;
 
-/// Number of compilations at once from which on copies are loaded. Processes with one short query have fewer.
+/// Copies are loaded when this number of compilations run at once. A process with one short query has fewer.
 const BUSY: usize = 4;
 
 /// A loaded compiler.

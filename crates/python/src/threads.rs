@@ -100,7 +100,8 @@ fn abandon(threads: &Arc<Threads>) {
     }
 }
 
-/// Ends the threads of queries, and waits up to a second for them. Called at the end of the interpreter.
+/// Ends the threads of queries, and waits up to a second for them, then for compilers. Called at the end of
+/// the interpreter.
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
     let last = CURRENT.lock().take();
@@ -115,6 +116,7 @@ pub(crate) fn shut_down(py: Python<'_>) {
     {
         py.detach(|| runtime.shutdown_timeout(END));
     }
+    py.detach(galatea_device::wait_before_exit);
 }
 
 /// The display of a query's progress: a Python object with the methods `draw(step, done, total, seconds)` and
