@@ -15,6 +15,7 @@
 //! that. If a run stops for any reason, the next one continues with the first missing table.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,6 +50,19 @@ pub trait TableGenerator: Send + Sync {
 
     /// Chunk `index` of `chunks`. The concatenated rows of all chunks do not depend on their number.
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send>;
+}
+
+/// The rows of chunk `index` of `chunks` of a table, in ranges of at most `batch` rows.
+pub(super) fn row_ranges(
+    rows: u64,
+    (index, chunks): (usize, usize),
+    batch: u64,
+) -> impl Iterator<Item = Range<u64>> + Send {
+    let at = |chunk: usize| (u128::from(rows) * chunk as u128 / chunks as u128) as u64;
+    let (start, end) = (at(index), at(index + 1));
+    (start..end)
+        .step_by(batch as usize)
+        .map(move |row| row..end.min(row + batch))
 }
 
 /// The data to generate, and the output directory.

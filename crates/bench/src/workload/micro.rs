@@ -26,7 +26,7 @@ use arrow::array::{
 use arrow::datatypes::SchemaRef;
 
 use super::Query;
-use super::generate::{ROWS_PER_CHUNK, TableGenerator};
+use super::generate::{ROWS_PER_CHUNK, TableGenerator, row_ranges};
 use super::random::RowRandom;
 
 /// This generator. The version changes with the rows.
@@ -73,13 +73,7 @@ impl TableGenerator for Micro {
     }
 
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        let at = |i: usize| (u128::from(self.rows) * i as u128 / chunks as u128) as u64;
-        let (start, end) = (at(index), at(index + 1));
-        Box::new(
-            (start..end)
-                .step_by(BATCH as usize)
-                .map(move |row| rows(row..end.min(row + BATCH))),
-        )
+        Box::new(row_ranges(self.rows, (index, chunks), BATCH).map(rows))
     }
 }
 

@@ -23,7 +23,7 @@ use arrow::array::{
 use arrow::datatypes::SchemaRef;
 
 use super::Query;
-use super::generate::{ROWS_PER_CHUNK, TableGenerator};
+use super::generate::{ROWS_PER_CHUNK, TableGenerator, row_ranges};
 use super::random::RowRandom;
 
 /// This generator. The version changes with the rows.
@@ -240,15 +240,9 @@ impl TableGenerator for Generator {
     }
 
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        let total = self.expected_rows();
-        let at = |i: usize| (u128::from(total) * i as u128 / chunks as u128) as u64;
-        let (start, end) = (at(index), at(index + 1));
         let generator = *self;
-        Box::new(
-            (start..end)
-                .step_by(BATCH as usize)
-                .map(move |row| generator.batch(row..end.min(row + BATCH))),
-        )
+        let ranges = row_ranges(self.expected_rows(), (index, chunks), BATCH);
+        Box::new(ranges.map(move |rows| generator.batch(rows)))
     }
 }
 

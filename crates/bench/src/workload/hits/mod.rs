@@ -29,7 +29,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::Query;
-use super::generate::TableGenerator;
+use super::generate::{TableGenerator, row_ranges};
 use columns::COLUMNS;
 use hit::{Hit, Sizes};
 
@@ -87,13 +87,10 @@ impl TableGenerator for Hits {
     }
 
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        let at = |i: usize| (u128::from(self.rows) * i as u128 / chunks as u128) as u64;
-        let (start, end) = (at(index), at(index + 1));
         let (sizes, schema) = (self.sizes, self.schema());
-        Box::new((start..end).step_by(BATCH as usize).map(move |first| {
-            let hits: Vec<Hit> = (first..end.min(first + BATCH))
-                .map(|row| Hit::new(sizes, row))
-                .collect();
+        let ranges = row_ranges(self.rows, (index, chunks), BATCH);
+        Box::new(ranges.map(move |rows| {
+            let hits: Vec<Hit> = rows.map(|row| Hit::new(sizes, row)).collect();
             let columns = (0..)
                 .zip(&COLUMNS)
                 .map(|(index, column)| column.values(index, &hits));
