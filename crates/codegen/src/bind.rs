@@ -188,6 +188,7 @@ pub fn bind(
         items,
         morsel_rows: block * items * steps,
         in_partitions,
+        claims_morsels: in_partitions && sink.resumed_morsel().is_none(),
         awaits: options.awaits,
         collide: options.collide,
         rows: view.rows,

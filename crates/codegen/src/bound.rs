@@ -34,6 +34,8 @@ pub struct BoundPipeline {
     pub morsel_rows: u32,
     /// Whether the input rows are partitioned.
     pub in_partitions: bool,
+    /// Whether blocks claim morsels one after the other, so that all blocks read nearby rows.
+    pub claims_morsels: bool,
     /// Whether the kernel can wait for chunks that arrive while it runs.
     pub awaits: bool,
     /// Whether all hashes are forced to collide.

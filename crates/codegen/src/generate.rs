@@ -14,6 +14,7 @@
 //! small build sides are copied into shared memory (`lookup_memory.rs`). The sink adds its own statements
 //! (`sink`).
 
+use super::aggregate::BLOCK_ROWS;
 use super::bound::BoundPipeline;
 use super::rows;
 use super::sink::{Geometry, Sink};
@@ -101,8 +102,19 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
     body.nest(0, &lookups.code);
     rows::declare_slot_tables(&bound.columns, &mut body);
     body.lines("u32 passed = 0;\nChunkCursor cursor(args);");
-    line!(body, "u32 morsel = {};", sink.first_morsel());
-    body.lines("for (; morsel < args.end_morsel; morsel += gridDim.x) {");
+    if bound.claims_morsels {
+        // The host divides launches so that no block has to exceed its maximum.
+        let most = (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1);
+        body.lines("__shared__ u32 claimed[2];\nMorselClaims claims(args);\nu32 morsel;");
+        line!(
+            body,
+            "for (u32 mine = 0; mine < {most}u && (morsel = claims.next(claimed)) < args.end_morsel; ++mine) {{"
+        );
+    } else {
+        let first = sink.resumed_morsel().unwrap_or("args.first_morsel + blockIdx.x");
+        line!(body, "u32 morsel = {first};");
+        body.lines("for (; morsel < args.end_morsel; morsel += gridDim.x) {");
+    }
     body.nest(1, &morsel(bound, sink, lookups.entries, stages));
     body.lines("}");
     sink.epilogue(geometry, &mut body);

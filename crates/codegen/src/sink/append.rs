@@ -31,8 +31,8 @@ impl Sink for AppendSink {
         );
     }
 
-    fn first_morsel(&self) -> &'static str {
-        "args.resume ? args.progress[warp] : args.first_morsel + blockIdx.x"
+    fn resumed_morsel(&self) -> Option<&'static str> {
+        Some("args.resume ? args.progress[warp] : args.first_morsel + blockIdx.x")
     }
 
     /// Stops the warp when the columns hold `limit` rows. The host drains the columns and resumes.

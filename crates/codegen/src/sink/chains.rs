@@ -86,8 +86,8 @@ bool stopped = false;",
         );
     }
 
-    fn first_morsel(&self) -> &'static str {
-        "u32(writer.first_morsel(args.first_morsel + blockIdx.x))"
+    fn resumed_morsel(&self) -> Option<&'static str> {
+        Some("u32(writer.first_morsel(args.first_morsel + blockIdx.x))")
     }
 
     fn begin_morsel(&self, code: &mut Code) {

@@ -5,7 +5,7 @@
 //! records the unfinished rows of its morsel, since the previous ones are already in their groups.
 
 use super::statements::{CHAINS, add_to_global, combine_in_global, compare_strings, row_words};
-use super::{FIRST_MORSEL, Geometry, Sink};
+use super::{Geometry, Sink};
 use crate::accumulators::AccumulatorPlan;
 use crate::group_key::GroupKey;
 use galatea_expression::code::{Code, line};
@@ -70,12 +70,9 @@ u8 row_over[{1}];",
         }
     }
 
-    fn first_morsel(&self) -> &'static str {
-        if self.overflows {
-            "u32(overflow.first_morsel(args.first_morsel + blockIdx.x))"
-        } else {
-            FIRST_MORSEL
-        }
+    fn resumed_morsel(&self) -> Option<&'static str> {
+        self.overflows
+            .then_some("u32(overflow.first_morsel(args.first_morsel + blockIdx.x))")
     }
 
     fn begin_morsel(&self, code: &mut Code) {

@@ -49,9 +49,6 @@ pub use statements::add_to_global;
 use galatea_expression::code::Code;
 use std::fmt::Debug;
 
-/// C++ expression of a block's first morsel, for sinks whose blocks never stop before the end of a launch.
-const FIRST_MORSEL: &str = "args.first_morsel + blockIdx.x";
-
 /// The launch geometry, on which the source of the kernel depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Geometry {
@@ -66,7 +63,7 @@ pub(super) struct Geometry {
 ///
 /// ```text
 /// prologue
-/// first_morsel
+/// resumed_morsel
 /// for each morsel of the block
 ///     begin_morsel
 ///     for each step of the morsel
@@ -102,9 +99,10 @@ pub(super) trait Sink: Debug {
     /// Statements before the loop over morsels, run by all threads of the block.
     fn prologue(&self, _geometry: Geometry, _code: &mut Code) {}
 
-    /// C++ expression of the first morsel of the block, or of the warp if warps may stop separately.
-    fn first_morsel(&self) -> &'static str {
-        FIRST_MORSEL
+    /// C++ expression of the first morsel of the block, or of the warp, for sinks whose blocks or warps may stop
+    /// before the end of a launch and resume in the next one.
+    fn resumed_morsel(&self) -> Option<&'static str> {
+        None
     }
 
     /// Statements at the start of each morsel, run by all threads; may `break`.

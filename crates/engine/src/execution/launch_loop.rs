@@ -26,8 +26,8 @@ use std::time::Instant;
 /// Number of times that a streaming scan updates its remaining demand.
 const UPDATES: usize = 8;
 
-/// Morsels per block of a launch over partitioned rows. Blocks drift apart during a launch, and would
-/// together access more partitions than the cache holds.
+/// Morsels per block of a launch over partitioned rows whose blocks take every grid-th morsel. Blocks drift
+/// apart during a launch, and would together access more partitions than the cache holds.
 const CLOSE_MORSELS: u64 = 2;
 
 /// Progress of a run.
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
         let all_morsels = self.morsels(bound);
         // A launch is short enough that the sums of a block fit its partial sums, and that other queries get
         // a turn.
-        let of_block = match bound.in_partitions {
+        let of_block = match bound.in_partitions && !bound.claims_morsels {
             true => CLOSE_MORSELS,
             false => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
         };
@@ -346,6 +346,9 @@ impl<'a> Run<'a> {
         loop {
             self.check()?;
             sink.bind(bound, args);
+            if bound.claims_morsels {
+                sink.clear_claims(&streams.compute)?;
+            }
             kernel.launch(&streams.compute, geometry, args)?;
             report.launches += 1;
             if !sink.stops() {

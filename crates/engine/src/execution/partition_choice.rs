@@ -27,7 +27,8 @@ use std::time::Duration;
 policy! {
     /// When the rows of a join are partitioned. Bytes are a unit of time: device memory reads them
     /// sequentially in it. Fitted to joins of rows of 8 bytes on an H200 with 4.3 TB/s of memory bandwidth
-    /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`).
+    /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`), and to partitioned rows on an H100
+    /// (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`), in bytes of the H200.
     pub(super) struct PartitionPolicy {
         /// Minimum number of rows.
         rows: u64 = 1 << 20,
@@ -37,20 +38,24 @@ policy! {
         far_write: f64 = 430.0,
         /// Bytes of a lookup within the cache: 116 thousand million per second.
         near_read: f64 = 37.0,
-        /// Bytes of storing a row within the cache: 35 thousand million per second.
-        near_write: f64 = 120.0,
+        /// Bytes of storing a row within the cache: 63 thousand million per second.
+        near_write: f64 = 68.0,
         /// Fraction of device memory bandwidth at which partitions are written.
         writing: f64 = 0.6,
-        /// Minimum bytes of writing a row: 114 thousand million per second.
-        least_row: f64 = 38.0,
+        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 160 thousand
+        /// million rows per second into 32 partitions, 105 into 256, because runs are shorter.
+        least_row: f64 = 25.0,
+        /// See `least_row`.
+        each_partition: f64 = 0.06,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
-        /// Divisor of the cache size: the quotient is the size of a partition of the build side.
-        cache_parts: u64 = 16,
+        /// Divisor of the cache size: the quotient is the size of a partition of the build side. Blocks access
+        /// one partition at a time, and two of them while they change to the next one.
+        cache_parts: u64 = 3,
         /// Number of chunks in flight at once.
         chunks: f64 = 8.0,
         /// Minimum number of partitions.
-        least: u64 = 16,
+        least: u64 = 8,
         /// Maximum number of partitions: with more, runs are short.
         most: u64 = 256,
         /// Divisor of free device memory: partitioned rows may use the quotient.
@@ -106,9 +111,10 @@ impl Accesses {
         self.rows * (missed * far + (1.0 - missed) * near) / machine.memory_bytes_per_second
     }
 
-    /// Seconds of partitioning rows of `row_bytes` bytes with keys of `key_bytes`.
-    fn partitioning(self, row_bytes: f64, key_bytes: f64, machine: &Machine) -> f64 {
-        let written = (2.0 * row_bytes / POLICY.writing).max(POLICY.least_row);
+    /// Seconds of writing rows of `row_bytes` bytes with keys of `key_bytes` into `parts` partitions.
+    fn partitioning(self, (row_bytes, key_bytes): (f64, f64), parts: f64, machine: &Machine) -> f64 {
+        let least = POLICY.least_row + POLICY.each_partition * parts;
+        let written = (2.0 * row_bytes / POLICY.writing).max(least);
         let bytes = self.scanned * key_bytes + self.rows * (written + row_bytes);
         POLICY.launches + bytes / machine.memory_bytes_per_second
     }
@@ -212,7 +218,7 @@ impl Run<'_> {
         let link = self.link_times(&halves);
         let direct = link.direct(near);
         let partitioned = link.partitioned(
-            accesses.partitioning(row_bytes, key_bytes, &machine),
+            accesses.partitioning((row_bytes, key_bytes), parts.into(), &machine),
             accesses.seconds(parts.into(), &machine),
         );
         let times = format!(
@@ -369,7 +375,9 @@ mod tests {
             writes,
         };
         let parts = parts_for(bytes, machine.l2_bytes);
-        let partitioned = accesses.partitioning(8.0, 4.0, machine) + accesses.seconds(parts.into(), machine);
+        let parts = f64::from(parts);
+        let partitioned =
+            accesses.partitioning((8.0, 4.0), parts, machine) + accesses.seconds(parts, machine);
         partitioned < accesses.seconds(1.0, machine)
     }
 
@@ -415,7 +423,7 @@ mod tests {
     #[test]
     fn partition_count_fits_build_partition_in_cache() {
         let parts = |bytes: u64| parts_for(bytes, 48 << 20);
-        assert_eq!([1, 48 << 20, 96 << 20, 97 << 20].map(parts), [16, 16, 32, 64]);
-        assert_eq!([1 << 30, 3 << 30, 1 << 40].map(parts), [256, 256, 256]);
+        assert_eq!([1, 48 << 20, 128 << 20, 129 << 20].map(parts), [8, 8, 8, 16]);
+        assert_eq!([1 << 30, 3 << 30, 1 << 40].map(parts), [64, 256, 256]);
     }
 }

@@ -34,8 +34,11 @@ use galatea_expression::LookupSide;
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 
-/// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
+/// Words before the groups: error, then five counters (`pipeline.h`).
 const CONTROL_WORDS: usize = 6;
+
+/// The word of the claimed morsels.
+const CLAIMED: usize = 5;
 
 /// Maximum words of control and groups that are read in one copy.
 const SMALL_WORDS: usize = 64 << 10;
@@ -359,6 +362,11 @@ impl SinkState {
             Form::Build(table) => table.bind(args),
             Form::Sort(columns) => columns.bind(args),
         }
+    }
+
+    /// Clears the number of claimed morsels, before each launch of a kernel that claims morsels.
+    pub(super) fn clear_claims(&mut self, stream: &Stream) -> Result<(), RunError> {
+        Ok(stream.fill(self.control.slice_mut(CLAIMED..CLAIMED + 1)?, 0)?)
     }
 
     /// Frees space after a launch that may have stopped. Returns whether blocks stopped and must be resumed.

@@ -103,4 +103,22 @@ struct ChunkCursor {
     }
 };
 
+// Block scope. Blocks claim the morsels of a launch in order, so that at any time all blocks read nearby rows.
+// Blocks that take every grid-th morsel drift apart.
+struct MorselClaims {
+    u64* counter;
+    u32 first;
+    u32 turn = 0;
+    GALATEA_INLINE MorselClaims(const PipelineArguments& args)
+        : counter(args.counters + 4), first(args.first_morsel) {}
+    // The next morsel, or any number past the launch's last one. `claimed` is in shared memory; its two words
+    // take turns, because a thread may still read one of them. Barriers: 1.
+    GALATEA_INLINE u32 next(u32 (&claimed)[2]) {
+        turn ^= 1;
+        if (threadIdx.x == 0) claimed[turn] = first + u32(atomicAdd(counter, u64(1)));
+        __syncthreads();
+        return claimed[turn];
+    }
+};
+
 }  // namespace galatea

@@ -38,7 +38,7 @@ kernel_arguments! {
         pub groups: u64,
         /// Error word.
         pub error: u64,
-        /// Three counters.
+        /// Five counters.
         pub counters: u64,
         /// Groups or rows at which blocks stop.
         pub limit: u64,

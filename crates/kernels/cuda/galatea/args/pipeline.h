@@ -3,7 +3,8 @@
 // Host twin: galatea_kernels::PipelineArguments. The layout is asserted on both sides.
 //
 // A pipeline runs over *morsels*: runs of at most `morsel_rows` consecutive rows of one chunk. Morsel m
-// belongs to the chunk c with first_morsel(c) <= m < first_morsel(c + 1). A block takes every grid-th morsel.
+// belongs to the chunk c with first_morsel(c) <= m < first_morsel(c + 1). A block takes every grid-th morsel,
+// or claims one morsel after the other (`MorselClaims`).
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -34,7 +35,7 @@ struct PipelineArguments {
     u32* error;
     // [0] groups or rows the sink holds, [1] 1 when a warp or block stopped: output columns nearly full, or
     // the heap exhausted (hash table), [2] rows that passed the filters, [3] rows that overflowed from a full
-    // hash table to page chains.
+    // hash table to page chains, [4] morsels that blocks have claimed; the host clears it before each launch.
     u64* counters;
     // Capacity of the sink in rows, at which blocks must stop; capacity of a hash table in groups.
     u64 limit;
