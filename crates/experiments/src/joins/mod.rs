@@ -21,7 +21,7 @@
 //! | `table` | memory of a hash table: of the device, of the host, or of both |
 //! | `gpu` | the join on the device |
 //! | `cpu`, `radix` | the same join on the CPU, and the radix join |
-//! | `het` | joins on both processors |
+//! | `het`, `morsels` | joins on both processors, and the sizes of their morsels |
 //! | `lab`, `row` | the scale, the measurement of a point, and its row |
 //! | `model` | predictions of the rate with a table in both memories |
 //!
@@ -39,6 +39,7 @@ mod gpu;
 mod het;
 mod lab;
 mod model;
+mod morsels;
 mod permutation;
 mod radix;
 mod row;
