@@ -117,38 +117,3 @@ impl GpuJoin {
         self.run(workload.build_in_place(), workload.probe_in_place(), table)
     }
 }
-
-/// A workload in the device's memory.
-#[derive(Debug)]
-pub struct OnDevice {
-    columns: [DeviceBuffer<u8>; 4],
-    rows: [u64; 2],
-}
-
-impl OnDevice {
-    /// Copies both relations to the device.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn new(device: &Device, stream: &Stream, workload: &Workload) -> Result<Self> {
-        let columns = workload.columns();
-        let [a, b, c, d] = columns.map(|column| device.upload(stream, column));
-        let columns = [a?, b?, c?, d?];
-        stream.synchronize()?;
-        Ok(Self {
-            columns,
-            rows: [workload.build_in_place().rows, workload.probe_in_place().rows],
-        })
-    }
-
-    /// R and S.
-    #[must_use]
-    pub fn rows(&self) -> [JoinRows; 2] {
-        let [a, b, c, d] = &self.columns;
-        [(a, b, self.rows[0]), (c, d, self.rows[1])].map(|(keys, payloads, rows)| JoinRows {
-            keys: keys.address(),
-            payloads: payloads.address(),
-            rows,
-        })
-    }
-}

@@ -76,6 +76,15 @@ impl Shape {
         Self::uniform("T", 8, rows, rows)
     }
 
+    /// Workload A for experiments with many points: with a quarter of its R and an eighth of its S.
+    #[must_use]
+    pub fn smaller_a(shrink: u64) -> Self {
+        let Self {
+            domain, probe_rows, ..
+        } = Self::a(shrink);
+        Self::uniform("A", 8, domain / 4, probe_rows / 8)
+    }
+
     /// Uniform foreign keys which all have a match. No side is empty.
     #[must_use]
     pub fn uniform(name: &'static str, word_bytes: u32, domain: u64, probe_rows: u64) -> Self {
@@ -99,6 +108,12 @@ impl Shape {
     #[must_use]
     pub fn tuple_bytes(&self) -> u64 {
         2 * u64::from(self.word_bytes)
+    }
+
+    /// Bytes of a table with perfect hashing.
+    #[must_use]
+    pub fn perfect_bytes(&self) -> u64 {
+        self.domain * self.tuple_bytes()
     }
 
     /// Bytes of both relations in host memory.

@@ -1,0 +1,162 @@
+//! Relations in the memory of the device, of another device, or of the host.
+//!
+//! A workload is generated in host memory. Relations in another memory are copies of it, made before the time
+//! of a run starts.
+
+use galatea_device::{Device, DeviceBuffer, HybridMemory, PageOrder, Result, Stream};
+use galatea_kernels::JoinRows;
+
+use super::workload::{Shape, Workload};
+
+/// The memory of relations, in the order of their distance from the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The device's own memory.
+    Device,
+    /// The memory of another device.
+    Peer,
+    /// Host memory, which kernels read over the link.
+    Host,
+}
+
+impl Place {
+    /// All places.
+    pub const ALL: [Self; 3] = [Self::Device, Self::Peer, Self::Host];
+
+    /// Number of the place: the value of a parameter.
+    #[must_use]
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Device => 0.0,
+            Self::Peer => 1.0,
+            Self::Host => 2.0,
+        }
+    }
+
+    /// Added to the name of an algorithm whose relations are there.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Device => " (columns on the device)",
+            Self::Peer => " (columns on the other device)",
+            Self::Host => "",
+        }
+    }
+}
+
+/// Bytes that are copied to another device at once.
+const STAGE: usize = 64 << 20;
+/// Columns begin at multiples of this number of bytes.
+const ALIGNMENT: usize = 4096;
+
+#[derive(Debug)]
+enum Memory {
+    Host,
+    Device(DeviceBuffer<u8>),
+    /// The memory of another device, and a buffer for parts on their way there.
+    Peer(HybridMemory, DeviceBuffer<u8>),
+}
+
+/// Both relations of a workload in one memory.
+#[derive(Debug)]
+pub struct Relations {
+    memory: Memory,
+    /// Offsets of the four columns.
+    offsets: [usize; 4],
+}
+
+impl Relations {
+    /// Allocates memory for relations of a shape. `None` without another device whose memory this one can
+    /// access.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(
+        (device, peer): (&Device, Option<&Device>),
+        stream: &Stream,
+        shape: &Shape,
+        place: Place,
+    ) -> Result<Option<Self>> {
+        let column = |rows: u64| {
+            let bytes = rows.max(1) * u64::from(shape.word_bytes);
+            usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .next_multiple_of(ALIGNMENT)
+        };
+        let (build, probe) = (column(shape.build_rows()), column(shape.probe_rows));
+        let offsets = [0, build, 2 * build, 2 * build + probe];
+        let bytes = 2 * (build + probe);
+        let buffer =
+            |bytes| Ok::<_, galatea_device::DeviceError>(device.alloc::<u8>(stream, bytes)?.assume_written());
+        let memory = match place {
+            Place::Host => Memory::Host,
+            Place::Device => Memory::Device(buffer(bytes)?),
+            Place::Peer => {
+                let Some(peer) = peer else {
+                    return Ok(None);
+                };
+                let memory = device.hybrid_on_peer(peer, bytes as u64, 0, PageOrder::DeviceFirst)?;
+                let Some(memory) = memory else {
+                    return Ok(None);
+                };
+                memory.used_by(stream)?;
+                Memory::Peer(memory, buffer(bytes.min(STAGE))?)
+            }
+        };
+        Ok(Some(Self { memory, offsets }))
+    }
+
+    /// Relations in host memory, where the workload is.
+    pub(super) fn in_host_memory() -> Self {
+        Self {
+            memory: Memory::Host,
+            offsets: [0; 4],
+        }
+    }
+
+    /// The place of the relations.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self.memory {
+            Memory::Host => Place::Host,
+            Memory::Device(_) => Place::Device,
+            Memory::Peer(..) => Place::Peer,
+        }
+    }
+
+    /// Copies a workload that is at most as large as the shape, and waits. Nothing is copied in host memory.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] for a larger workload; the device's.
+    pub fn fill(&mut self, stream: &Stream, workload: &Workload) -> Result<()> {
+        for (offset, column) in self.offsets.into_iter().zip(workload.columns()) {
+            match &mut self.memory {
+                Memory::Host => {}
+                Memory::Device(buffer) => {
+                    stream.copy_from_slice(buffer.slice_mut(offset..offset + column.len())?, column)?;
+                }
+                Memory::Peer(memory, stage) => {
+                    for (number, part) in column.chunks(stage.len()).enumerate() {
+                        stream.copy_from_slice(stage.slice_mut(..part.len())?, part)?;
+                        let at = offset + number * stage.len();
+                        stream.copy_to_hybrid(memory, at, stage.slice(..part.len())?)?;
+                    }
+                }
+            }
+        }
+        stream.synchronize()
+    }
+
+    /// R and S of the workload that was copied last, for kernels.
+    #[must_use]
+    pub fn rows(&self, workload: &Workload) -> [JoinRows; 2] {
+        let first = match &self.memory {
+            Memory::Host => return [workload.build_in_place(), workload.probe_in_place()],
+            Memory::Device(buffer) => buffer.address(),
+            Memory::Peer(memory, _) => memory.address(),
+        };
+        let [a, b, c, d] = self.offsets.map(|offset| first + offset as u64);
+        let rows = [workload.build_in_place().rows, workload.probe_in_place().rows];
+        [(a, b, rows[0]), (c, d, rows[1])].map(|(keys, payloads, rows)| JoinRows { keys, payloads, rows })
+    }
+}
