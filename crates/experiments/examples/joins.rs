@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `--peer` opens a second device. The experiments with another device in the CPU's place are then measured,
-//! and the others use it for the places of relations and tables; only the former unless experiments are named.
+//! and the others use it for the places of relations and tables; only the former unless experiments are
+//! named.
 //!
 //! It first runs all experiments on small relations, which checks the answer of every algorithm. An
 //! experiment is not measured if its check fails. Rows go to the output and, with `--out`, to one file per

@@ -14,8 +14,8 @@ mod tests;
 use rows::{CPU, GPU, RADIX, Rows, about, found, times};
 use tables::predictions;
 
-/// The findings from rows of figures 3.12, 3.13, 3.15 to 3.20 and 4.1 of the thesis. Each line ends in "holds", or in
-/// "does not hold, because" and the figures that contradict it.
+/// The findings from rows of figures 3.12, 3.13, 3.15 to 3.20 and 4.1 of the thesis. Each line ends in
+/// "holds", or in "does not hold, because" and the figures that contradict it.
 #[must_use]
 pub fn findings(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();

@@ -16,9 +16,9 @@
 //! device would have probed most of S before the end of the copy.
 //!
 //! Limits: the CPU does not take part in the build of GPU+Het. Both processors read S from host memory at the
-//! same time, and each random access of the CPU to a table beyond its caches reads a line of 64 bytes. If this
-//! sum reaches the rate of host memory, the rate is less than the sum of the rates of both processors alone.
-//! With Het each access of the device to the table crosses the link.
+//! same time, and each random access of the CPU to a table beyond its caches reads a line of 64 bytes. If
+//! this sum reaches the rate of host memory, the rate is less than the sum of the rates of both processors
+//! alone. With Het each access of the device to the table crosses the link.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,7 +70,7 @@ const LEAST: (u64, u64) = (64, 512);
 /// A table is copied if S has at least this number of times its bytes.
 const COPIED: u64 = 4;
 
-/// The phase of a join in which both processors take part.
+/// Outcome of a phase that both processors share.
 struct Shared<T> {
     seconds: f64,
     /// The CPU's answer.

@@ -212,7 +212,7 @@ impl Lab<'_> {
         self.peer.is_some()
     }
 
-    /// Memory for the relations of a shape. `None` without another device, if they should be there.
+    /// Memory for the relations of a shape. `None` if the place is another device, and there is none.
     pub(super) fn relations(&self, shape: &Shape, place: Place) -> Result<Option<Relations>> {
         let devices = (self.device, self.scale.peer.as_ref());
         Ok(Relations::new(devices, self.join.stream(), shape, place)?)

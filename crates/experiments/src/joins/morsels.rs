@@ -1,19 +1,22 @@
 //! Distribution of the rows of a relation to processors of different rates (section 3.5.1).
 //!
 //! The thesis hands out morsels of one size per processor. Its relations have hundreds of them. With fewer,
-//! the last morsel of the slower processor determines the time: a thread of the CPU needs 0.1 s for 32 MiB of
-//! tuples with random accesses, in which the device joins 5 GB.
+//! the last morsel of the slower processor determines the time: a thread of the CPU needs 0.1 s to look up
+//! 32 MiB of tuples in a large table, and the device reads 5 GB in this time.
 //!
-//! Here the size of a morsel follows the measured rate of its worker. A worker takes a quarter of its share of
-//! the remaining rows: the share by its rate, so that all workers would finish their shares at the same time.
-//! The first morsel is small, because its worker has no rate yet, and the next is at most twice as large as
-//! the one before. The thesis' sizes are the maximum.
+//! Here the size of a morsel follows the measured rate of its worker. If each worker took a share of the
+//! remaining rows in proportion to its rate, all would finish at the same time. A worker takes a quarter of
+//! this share. Its first morsel is small, because its rate is unknown, and the next is at most twice as large
+//! as the one before. The thesis' sizes are the maximum.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Part of a worker's share of the remaining rows that it takes at once.
 const PART: f64 = 0.25;
+
+/// A first morsel has at most one part of this number of all rows.
+const FEW: u64 = 64;
 
 /// Hands out the rows of a relation once.
 pub(super) struct Dispatcher {
@@ -32,8 +35,10 @@ impl Dispatcher {
         }
     }
 
-    /// A worker that takes `least` to `most` rows at once, fewer only at the end.
+    /// A worker that takes `least` to `most` rows at once. It takes fewer at the end, and at first if there
+    /// are few rows in all.
     pub(super) fn worker(&self, number: usize, (least, most): (u64, u64)) -> Worker<'_> {
+        let least = least.min(self.rows / FEW);
         Worker {
             dispatcher: self,
             number,
@@ -86,7 +91,7 @@ impl Worker<'_> {
         (start < dispatcher.rows).then(|| start..(start + self.last).min(dispatcher.rows))
     }
 
-    /// Counts a finished morsel. Time in which several morsels of the worker are in progress counts once.
+    /// Counts a finished morsel, and the seconds since the worker began or finished the one before.
     pub(super) fn finished(&mut self, rows: u64, seconds: f64) {
         self.rows += rows;
         self.seconds += seconds;

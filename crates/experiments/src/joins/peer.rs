@@ -1,5 +1,5 @@
-//! Figures 3.16, 3.18 and 4.1 with the memory of another device in the CPU's place, and tables by the share of
-//! their pages on the device.
+//! Figures 3.16, 3.18 and 4.1 with the memory of another device in the CPU's place, and tables by the share
+//! of their pages on the device.
 //!
 //! Relations are in the memory of the other device, as the thesis' are in the CPU's. Some points are repeated
 //! with relations on the device, so that only accesses to the table cross the link. Atomic operations across
@@ -18,8 +18,8 @@ const PERFECT: JoinHashing = JoinHashing::Perfect;
 /// A table in the memory of the other device only.
 const OTHER: Placement = Placement::Peer(0, PageOrder::DeviceFirst);
 
-/// Measures a join with each of the placements of its table, of which the first two are the memory of the
-/// device and the other memory: the ends of the predictions for the others.
+/// Measures a join with each of the placements of its table. The first two are the device's memory and the
+/// other memory. Their rates are the ends of the predictions for the other placements.
 fn each(
     lab: &mut Lab<'_>,
     workload: &mut Workload,
@@ -58,8 +58,8 @@ pub(super) enum Second {
     Peer,
 }
 
-/// Figure 3.16: a table of half a budget, by the share of its pages on the device. Relations are in the second
-/// memory, and then on the device.
+/// Figure 3.16: a table of half a budget, by the share of its pages on the device. Relations are in the
+/// second memory, and then on the device.
 pub(super) fn shares(lab: &mut Lab<'_>, second: Second) -> Result<()> {
     if second == Second::Peer && !lab.has_peer() {
         return Ok(());

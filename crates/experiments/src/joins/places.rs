@@ -1,8 +1,8 @@
 //! Figures 3.12 and 3.13: relations, and the hash table, at increasing distance from the device.
 //!
 //! The thesis' places are device memory, host memory one hop away over NVLink, and the memories of the other
-//! CPU and its device. Here they are device memory, the memory of another device one hop away over NVLink, and
-//! host memory behind PCIe.
+//! CPU and its device. Here they are device memory, the memory of another device one hop away over NVLink,
+//! and host memory behind PCIe.
 
 use galatea_device::PageOrder;
 use galatea_kernels::JoinHashing;
@@ -53,7 +53,7 @@ pub(super) fn relation_places(lab: &mut Lab<'_>) -> Result<()> {
 }
 
 /// Figure 3.13: the table in each memory. Relations are one hop away: in host memory, and in the memory of
-/// another device, whose link is as fast as the thesis'.
+/// another device. The link to the latter is as fast as the thesis' link.
 ///
 /// A quarter of the rows is used, so that a table of workload C in host memory takes seconds and not minutes.
 pub(super) fn table_places(lab: &mut Lab<'_>) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Relations in the memory of the device, of another device, or of the host.
 //!
-//! A workload is generated in host memory. Relations in another memory are copies of it, made before the time
-//! of a run starts.
+//! A workload is generated in host memory, and copied to another memory before the time of a run starts.
 
 use galatea_device::{Device, DeviceBuffer, HybridMemory, PageOrder, Result, Stream};
 use galatea_kernels::JoinRows;
@@ -33,7 +32,7 @@ impl Place {
         }
     }
 
-    /// Added to the name of an algorithm whose relations are there.
+    /// Suffix of the names of algorithms with relations in this memory.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -66,8 +65,8 @@ pub struct Relations {
 }
 
 impl Relations {
-    /// Allocates memory for relations of a shape. `None` without another device whose memory this one can
-    /// access.
+    /// Allocates memory for relations of a shape. `None` if the place is the memory of another device, and
+    /// this one cannot access it.
     ///
     /// # Errors
     /// The device's.

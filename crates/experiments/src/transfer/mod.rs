@@ -15,9 +15,10 @@
 //! | `selection` | 3.14 | TPC-H's query 6, by the fraction of selected rows |
 //! | `pieces` | 4.5 | kernels' own accesses, by size and alignment |
 //!
-//! `galatea bench transfer` runs [`EXPERIMENTS`] by [`run`], and `galatea bench papers` also [`PEER`]. It prints a row of comma-separated values for
-//! each measurement, and after each experiment the [`findings`]: the results of the thesis that hold for the
-//! rows. With `--out FOLDER` the rows are written to `FOLDER/EXPERIMENT.csv`.
+//! `galatea bench transfer` runs [`EXPERIMENTS`] by [`run`], and `galatea bench papers` also [`PEER`]. It
+//! prints a row of comma-separated values for each measurement, and after each experiment the [`findings`]:
+//! the results of the thesis that hold for the rows. With `--out FOLDER` the rows are written to
+//! `FOLDER/EXPERIMENT.csv`.
 //!
 //! Each measurement uses other values in every run, and panics if a kernel read or wrote wrong values.
 

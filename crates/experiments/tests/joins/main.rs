@@ -280,8 +280,8 @@ fn every_experiment_has_rows_and_findings() {
     }
 }
 
-/// Tables and relations of another device have rows in each figure. Without one there is a note, and the other
-/// places are measured.
+/// Tables and relations of another device have rows in each figure. Without one there is a note, and the
+/// other places are measured.
 #[test]
 fn another_device_has_tables_and_relations() {
     let device = emulated(9);

@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Percentage by which a rate is less than another one.
+/// Loss of a rate compared with another one, in percent.
 pub(super) fn loss(rate: f64, than: f64) -> f64 {
     100.0 * (1.0 - rate / than)
 }

@@ -19,7 +19,7 @@ pub(super) fn about(value: f64, thesis: (f64, f64)) -> bool {
     value >= 0.9 * thesis.0 && value <= 1.1 * thesis.1
 }
 
-/// Percentage by which a value is less than another one.
+/// Loss of a value compared with another one, in percent.
 pub(super) fn loss(value: f64, than: f64) -> f64 {
     100.0 * (1.0 - value / than)
 }
