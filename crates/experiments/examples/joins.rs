@@ -198,12 +198,12 @@ fn attempt(
                     false => transfer::Scale::default(),
                 }
             };
-            transfer::run(device, name, &of_link, &mut |row| {
+            let ran = transfer::run(device, name, &of_link, &mut |row| {
                 out(row.csv());
                 rows.push(row);
-            })?;
+            });
             lines = transfer::findings(&rows);
-            return Ok(());
+            return ran;
         }
         let mut rows = Vec::new();
         let notes = run(device, name, scale, &mut |row| {

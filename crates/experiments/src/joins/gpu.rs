@@ -26,6 +26,13 @@ impl Phases {
     }
 }
 
+/// A phase of a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Build,
+    Probe,
+}
+
 /// A run of a join.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
@@ -44,7 +51,7 @@ pub struct GpuJoin {
     pub(super) build: JoinBuild,
     pub(super) probe: JoinProbe,
     clear: JoinClear,
-    sum: DeviceBuffer<u64>,
+    pub(super) sum: DeviceBuffer<u64>,
 }
 
 impl GpuJoin {
@@ -84,14 +91,28 @@ impl GpuJoin {
     /// # Errors
     /// The device's.
     pub fn run(&mut self, build: JoinRows, probe: JoinRows, table: &JoinTable) -> Result<Run> {
+        self.phases(table, |join, phase| match phase {
+            Phase::Build => join.build.launch(&join.stream, build, table),
+            Phase::Probe => {
+                let sum = InOut(&mut join.sum);
+                join.probe.launch(&join.stream, probe, table, sum)
+            }
+        })
+    }
+
+    /// A join by a function that queues the work of each phase. The table is cleared before the time starts.
+    pub(super) fn phases(
+        &mut self,
+        table: &JoinTable,
+        mut work: impl FnMut(&mut Self, Phase) -> Result<()>,
+    ) -> Result<Run> {
         self.stream.fill(&mut self.sum, 0)?;
         self.clear(table)?;
         let start = Instant::now();
-        self.build.launch(&self.stream, build, table)?;
+        work(self, Phase::Build)?;
         self.stream.synchronize()?;
         let built = Instant::now();
-        self.probe
-            .launch(&self.stream, probe, table, InOut(&mut self.sum))?;
+        work(self, Phase::Probe)?;
         self.stream.synchronize()?;
         let phases = Phases {
             build: (built - start).as_secs_f64(),

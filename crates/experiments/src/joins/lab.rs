@@ -341,9 +341,9 @@ impl Lab<'_> {
         row.table_share = memory.device_share(table.bytes());
         let tuple = workload.shape().tuple_bytes() as f64;
         let of_relations = match place {
-            Place::Host => row.bound,
+            Place::Host | Place::HostByChunk => row.bound,
             Place::Device => None,
-            Place::Peer => self.peer.map(|peer| Bound {
+            Place::Peer | Place::PeerByChunk => self.peer.map(|peer| Bound {
                 by: "link between devices",
                 rate: peer.link / tuple / 1e9,
             }),
@@ -368,8 +368,7 @@ impl Lab<'_> {
         row.predicted = ends.map(|(device, other)| Predicted::new(row.table_share, device, other));
         self.measure(workload, row, |join, workload| {
             relations.fill(join.stream(), workload)?;
-            let [build, probe] = relations.rows(workload);
-            Ok(join.run(build, probe, &table)?)
+            Ok(relations.join(join, workload, &table)?)
         })
     }
 

@@ -29,7 +29,7 @@
 //! | `table` | memory of a hash table: of the device, of the host, or of both |
 //! | `gpu` | the join on the device |
 //! | `cpu`, `radix` | the same join on the CPU, and the radix join |
-//! | `relations` | relations in the memory of the device, of another one, or of the host |
+//! | `relations`, `chunks` | relations in the memory of the device, of another one, or of the host |
 //! | `het`, `morsels` | joins on both processors, and the sizes of their morsels |
 //! | `lab`, `row` | the scale, the measurement of a point, and its row |
 //! | `places`, `peer` | experiments with another device |
@@ -42,6 +42,7 @@
 //!
 //! [`run`] runs an experiment of [`EXPERIMENTS`] or of [`PEER`]; [`findings`] compares rows with the thesis.
 
+mod chunks;
 mod cpu;
 mod experiments;
 mod findings;

@@ -68,10 +68,14 @@ pub(super) fn shares(lab: &mut Lab<'_>, second: Second) -> Result<()> {
     let shape = Shape::uniform("C, 16 bytes", 8, rows, rows);
     let bytes = shape.perfect_bytes();
     let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
-    let (place, other, orders) = match second {
-        Second::Host => (Place::Host, Placement::Host, &[PageOrder::Interleaved][..]),
+    let (places, other, orders) = match second {
+        Second::Host => (
+            [Place::HostByChunk, Place::Device, Place::Host],
+            Placement::Host,
+            &[PageOrder::Interleaved][..],
+        ),
         Second::Peer => (
-            Place::Peer,
+            [Place::PeerByChunk, Place::Device, Place::Peer],
             OTHER,
             &[PageOrder::Interleaved, PageOrder::DeviceFirst][..],
         ),
@@ -95,7 +99,7 @@ pub(super) fn shares(lab: &mut Lab<'_>, second: Second) -> Result<()> {
             (100.0 * most as f64 / bytes as f64).round() / 100.0,
         )
     };
-    for place in [place, Place::Device] {
+    for place in places {
         if lab.late(&format!("relations{}", place.suffix())) {
             break;
         }

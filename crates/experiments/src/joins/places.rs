@@ -41,7 +41,7 @@ pub(super) fn relation_places(lab: &mut Lab<'_>) -> Result<()> {
             memory: &memory,
             placement: Placement::Device,
         };
-        for place in Place::ALL {
+        for place in Place::READ {
             let Some(mut relations) = lab.relations(&shape, place)? else {
                 continue;
             };
@@ -67,11 +67,11 @@ pub(super) fn table_places(lab: &mut Lab<'_>) -> Result<()> {
             break;
         }
         let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
-        for place in Place::ALL {
+        for place in Place::READ {
             let placement = match place {
-                Place::Device => Placement::Device,
                 Place::Peer => Placement::Peer(0, PageOrder::DeviceFirst),
                 Place::Host => Placement::Host,
+                _ => Placement::Device,
             };
             if place == Place::Peer && relation_places.len() == 1 {
                 continue;

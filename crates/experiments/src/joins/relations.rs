@@ -2,9 +2,11 @@
 //!
 //! A workload is generated in host memory, and copied to another memory before the time of a run starts.
 
-use galatea_device::{Device, DeviceBuffer, HybridMemory, PageOrder, Result, Stream};
-use galatea_kernels::JoinRows;
+use galatea_device::{Device, DeviceBuffer, DeviceSliceMut, HybridMemory, InOut, PageOrder, Result, Stream};
+use galatea_kernels::{JoinRows, JoinTable};
 
+use super::chunks::Chunks;
+use super::gpu::{GpuJoin, Phase, Run};
 use super::workload::{Shape, Workload};
 
 /// The memory of relations, in the order of their distance from the device.
@@ -16,19 +18,31 @@ pub enum Place {
     Peer,
     /// Host memory, which kernels read over the link.
     Host,
+    /// The memory of another device, copied to the device by chunk during the join.
+    PeerByChunk,
+    /// Host memory, copied to the device by chunk during the join.
+    HostByChunk,
 }
 
 impl Place {
+    /// The places that kernels read.
+    pub const READ: [Self; 3] = [Self::Device, Self::Peer, Self::Host];
     /// All places.
-    pub const ALL: [Self; 3] = [Self::Device, Self::Peer, Self::Host];
+    pub const ALL: [Self; 5] = [
+        Self::Device,
+        Self::Peer,
+        Self::Host,
+        Self::PeerByChunk,
+        Self::HostByChunk,
+    ];
 
     /// Number of the place: the value of a parameter.
     #[must_use]
     pub fn number(self) -> f64 {
         match self {
             Self::Device => 0.0,
-            Self::Peer => 1.0,
-            Self::Host => 2.0,
+            Self::Peer | Self::PeerByChunk => 1.0,
+            Self::Host | Self::HostByChunk => 2.0,
         }
     }
 
@@ -39,6 +53,8 @@ impl Place {
             Self::Device => " (columns on the device)",
             Self::Peer => " (columns on the other device)",
             Self::Host => "",
+            Self::PeerByChunk => " (columns copied by chunk from the other device)",
+            Self::HostByChunk => " (columns copied by chunk)",
         }
     }
 }
@@ -59,7 +75,10 @@ enum Memory {
 /// Both relations of a workload in one memory.
 #[derive(Debug)]
 pub struct Relations {
+    place: Place,
     memory: Memory,
+    /// Memory for chunks, if kernels do not read the relations where they are.
+    chunks: Option<Chunks>,
     /// Offsets of the four columns.
     offsets: [usize; 4],
 }
@@ -88,9 +107,9 @@ impl Relations {
         let buffer =
             |bytes| Ok::<_, galatea_device::DeviceError>(device.alloc::<u8>(stream, bytes)?.assume_written());
         let memory = match place {
-            Place::Host => Memory::Host,
+            Place::Host | Place::HostByChunk => Memory::Host,
             Place::Device => Memory::Device(buffer(bytes)?),
-            Place::Peer => {
+            Place::Peer | Place::PeerByChunk => {
                 let Some(peer) = peer else {
                     return Ok(None);
                 };
@@ -102,13 +121,24 @@ impl Relations {
                 Memory::Peer(memory, buffer(bytes.min(STAGE))?)
             }
         };
-        Ok(Some(Self { memory, offsets }))
+        let chunks = match place {
+            Place::PeerByChunk | Place::HostByChunk => Some(Chunks::new(device, shape)?),
+            _ => None,
+        };
+        Ok(Some(Self {
+            place,
+            memory,
+            chunks,
+            offsets,
+        }))
     }
 
     /// Relations in host memory, where the workload is.
     pub(super) fn in_host_memory() -> Self {
         Self {
+            place: Place::Host,
             memory: Memory::Host,
+            chunks: None,
             offsets: [0; 4],
         }
     }
@@ -116,11 +146,7 @@ impl Relations {
     /// The place of the relations.
     #[must_use]
     pub fn place(&self) -> Place {
-        match self.memory {
-            Memory::Host => Place::Host,
-            Memory::Device(_) => Place::Device,
-            Memory::Peer(..) => Place::Peer,
-        }
+        self.place
     }
 
     /// Copies a workload that is at most as large as the shape, and waits. Nothing is copied in host memory.
@@ -146,9 +172,43 @@ impl Relations {
         stream.synchronize()
     }
 
-    /// R and S of the workload that was copied last, for kernels.
-    #[must_use]
-    pub fn rows(&self, workload: &Workload) -> [JoinRows; 2] {
+    /// Joins the workload that was copied last. The table is cleared before the time starts.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn join(&mut self, join: &mut GpuJoin, workload: &Workload, table: &JoinTable) -> Result<Run> {
+        let [build, probe] = self.rows(workload);
+        let (memory, offsets) = (&self.memory, &self.offsets);
+        let Some(chunks) = &mut self.chunks else {
+            return join.run(build, probe, table);
+        };
+        // The copy of a part of a column of R (0) or S (1).
+        let copy = |relation: usize| {
+            move |stream: &Stream, target: DeviceSliceMut<'_, u8>, column: usize, first: usize| match memory {
+                Memory::Peer(memory, _) => {
+                    stream.copy_from_hybrid(target, memory, offsets[2 * relation + column] + first)
+                }
+                _ => {
+                    let bytes = first..first + target.len();
+                    stream.copy_to_device(target, &workload.view(relation, column, bytes)?)
+                }
+            }
+        };
+        let run = join.phases(table, |join, phase| match phase {
+            Phase::Build => chunks.each(&join.stream, build.rows, copy(0), |rows| {
+                join.build.launch(&join.stream, rows, table)
+            }),
+            Phase::Probe => chunks.each(&join.stream, probe.rows, copy(1), |rows| {
+                let sum = InOut(&mut join.sum);
+                join.probe.launch(&join.stream, rows, table, sum)
+            }),
+        })?;
+        chunks.finish()?;
+        Ok(run)
+    }
+
+    /// R and S of the workload that was copied last.
+    fn rows(&self, workload: &Workload) -> [JoinRows; 2] {
         let first = match &self.memory {
             Memory::Host => return [workload.build_in_place(), workload.probe_in_place()],
             Memory::Device(buffer) => buffer.address(),

@@ -16,9 +16,10 @@
 //! [`Workload::renew`] changes all payloads of R and a sixteenth of S, so that no run can find the answer of
 //! another.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use galatea_device::{Device, DeviceError, HostMemory, Result};
+use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
 use galatea_kernels::JoinRows;
 use galatea_kernels::flow::mix64;
 use rayon::prelude::*;
@@ -440,6 +441,20 @@ impl Workload {
             &self.probe.keys.as_slice()[probe],
             &self.probe.payloads.as_slice()[probe],
         ]
+    }
+
+    /// A part of a column: the keys (0) or payloads (1) of R (0) or S (1).
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] if the column is shorter.
+    pub(super) fn view(&self, relation: usize, column: usize, bytes: Range<usize>) -> Result<HostView> {
+        let relation = if relation == 0 { &self.build } else { &self.probe };
+        let memory = if column == 0 {
+            &relation.keys
+        } else {
+            &relation.payloads
+        };
+        HostView::new(Arc::clone(memory), bytes.start, bytes.len())
     }
 
     /// Keys and payloads of R, then of S, as 64-bit words.

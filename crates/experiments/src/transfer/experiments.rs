@@ -278,6 +278,13 @@ fn peer_probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> 
         .map(|most| (scale.bytes / 16).min(most))
         .to_vec();
     chunks.dedup();
+    // Across the link to the host, for comparison.
+    for method in [Method::ZeroCopy, Method::Pinned] {
+        if Capabilities::probe(device).has(method).is_ok() {
+            let rate = join.rate(device, method, scale.bytes, &scale.options(), scale.runs)?;
+            out(row(PEER, rate, 0));
+        }
+    }
     for way in PeerWay::ALL {
         for chunk_bytes in &chunks {
             let options = TransferOptions {
@@ -293,13 +300,6 @@ fn peer_probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> 
                 unit: G_TUPLES_S,
                 ..row(PEER, rate, 0)
             });
-        }
-    }
-    // The same way across the link to the host.
-    for method in [Method::ZeroCopy, Method::Pinned] {
-        if Capabilities::probe(device).has(method).is_ok() {
-            let rate = join.rate(device, method, scale.bytes, &scale.options(), scale.runs)?;
-            out(row(PEER, rate, 0));
         }
     }
     Ok(())

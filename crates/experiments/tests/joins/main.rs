@@ -185,8 +185,7 @@ fn gpu_joins_return_the_answer_in_every_memory() {
                     let mut relations = relations.expect("another device");
                     assert_eq!(relations.place(), place);
                     relations.fill(&stream, &workload).unwrap();
-                    let [build, probe] = relations.rows(&workload);
-                    let found = join.run(build, probe, &table).unwrap();
+                    let found = relations.join(&mut join, &workload, &table).unwrap();
                     assert_eq!(
                         found.answer,
                         workload.answer(),
@@ -339,7 +338,7 @@ fn shares_of_tables_are_measured() {
     for (name, orders) in [("shares", 1), ("peer_shares", 2)] {
         let mut rows: Vec<Row> = Vec::new();
         run(&device, name, &scale, &mut |row| rows.push(row)).unwrap();
-        assert_eq!(rows.len(), 2 * (2 + 5 * orders), "{name}");
+        assert_eq!(rows.len(), 3 * (2 + 5 * orders), "{name}");
         for row in rows {
             assert!((row.table_share - row.value).abs() < 0.02, "{}", row.csv());
             assert_eq!(row.predicted.is_some(), row.value > 0.0 && row.value < 1.0);

@@ -1,7 +1,7 @@
 //! Findings with the memory of another device in the CPU's place: figures 3.16, 3.18 and 4.1.
 
 use super::super::row::Row;
-use super::rows::{ON_DEVICE, ON_PEER, Rows, about, found, loss, times};
+use super::rows::{ON_DEVICE, ON_PEER, PEER_BY_CHUNK, Rows, about, found, loss, times};
 use super::tables::{goal, predictions};
 
 const OTHER: &str = "other device";
@@ -46,7 +46,11 @@ pub(super) fn build_side(rows: &Rows<'_>, lines: &mut Vec<String>) {
 
 pub(super) fn shares(rows: &Rows<'_>, lines: &mut Vec<String>) {
     const FIGURE: &str = "figure 3.16, two devices";
-    for (algorithm, relations) in RELATIONS {
+    for (algorithm, relations) in [
+        (PEER_BY_CHUNK, "relations copied by chunk"),
+        (ON_DEVICE, "relations on the device"),
+        (ON_PEER, "relations read in the memory of the other device"),
+    ] {
         let rows = Rows(rows.of(algorithm, "").collect());
         goal(FIGURE, &format!("another device, and {relations},"), &rows, lines);
     }

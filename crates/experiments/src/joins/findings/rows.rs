@@ -22,6 +22,8 @@ pub(super) const CPU: &str = "CPU perfect";
 pub(super) const RADIX: &str = "CPU radix";
 /// The join with relations on the device, and in the memory of another device.
 pub(super) const ON_DEVICE: &str = "GPU perfect (columns on the device)";
+pub(super) const BY_CHUNK: &str = "GPU perfect (columns copied by chunk)";
+pub(super) const PEER_BY_CHUNK: &str = "GPU perfect (columns copied by chunk from the other device)";
 pub(super) const ON_PEER: &str = "GPU perfect (columns on the other device)";
 
 /// Rows of one experiment.

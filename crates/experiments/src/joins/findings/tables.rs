@@ -1,7 +1,7 @@
 //! Findings on tables beyond the device's memory, in host memory: figures 3.16 and 4.1.
 
 use super::super::row::Row;
-use super::rows::{GPU, LINEAR, ON_DEVICE, RADIX, Rows, about, found, times};
+use super::rows::{BY_CHUNK, GPU, LINEAR, ON_DEVICE, RADIX, Rows, about, found, times};
 
 const FIGURE: &str = "figure 3.16";
 
@@ -92,9 +92,13 @@ pub(super) fn hybrid(rows: &Rows<'_>, lines: &mut Vec<String>) {
     lines.push(found(FIGURE, model, facts));
 }
 
-/// Tables by the share of their pages on the device, with relations in host memory and on the device.
+/// Tables by the share of their pages on the device, by the memory of the relations.
 pub(super) fn shares(rows: &Rows<'_>, lines: &mut Vec<String>) {
-    for (algorithm, relations) in [(ON_DEVICE, "on the device"), (GPU, "in host memory")] {
+    for (algorithm, relations) in [
+        (BY_CHUNK, "copied by chunk"),
+        (ON_DEVICE, "on the device"),
+        (GPU, "read in host memory"),
+    ] {
         let rows = Rows(rows.of(algorithm, "").collect());
         goal(
             FIGURE,

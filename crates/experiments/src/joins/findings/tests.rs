@@ -146,8 +146,8 @@ fn hybrid_tables_have_a_goal_at_every_share() {
             at(ON_PEER, 0.5, 2.0),
         ];
         let lines = findings(&rows);
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].ends_with(": holds"), "{}", lines[0]);
+        assert_eq!(lines.len(), 3);
+        assert!(lines[2].ends_with(": holds"), "{}", lines[2]);
         assert_eq!(lines[1].ends_with(": holds"), holds, "{}", lines[1]);
         assert!(lines[1].contains("with 50 % on the device"), "{}", lines[1]);
     }
