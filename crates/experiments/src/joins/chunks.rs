@@ -1,7 +1,10 @@
-//! Relations that the copy engine copies by chunk, while kernels use the chunk before: the thesis' pinned copy.
+//! Relations that the copy engine copies by chunk, while kernels use the chunk before: the thesis' pinned
+//! copy.
 //!
-//! Kernels that read relations in place, and a table in the same memory, wait for translations of the table's
-//! addresses before their next rows. The copy engine does not.
+//! With relations that kernels read in place, rates of tables in both memories follow the model of accesses
+//! in series (bench/results/2026-11-27-nvidia-h100/papers, `skew`). The likely reason is that reads of rows
+//! queue behind the address translations of random accesses to the table, which limit their rate and not
+//! their bytes. Copies do not depend on the kernels' accesses.
 
 use galatea_device::{Device, DeviceBuffer, DeviceSliceMut, Event, Result, Stream};
 use galatea_kernels::JoinRows;
