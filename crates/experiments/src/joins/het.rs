@@ -13,7 +13,8 @@
 //!
 //! With GPU+Het the device probes while its table is copied, in the other direction of the link, and the CPU
 //! begins after the copy. A table of more than a quarter of S is not copied ([`Cooperation::copies`]): the
-//! device would have probed most of S before the end of the copy.
+//! CPU would begin late and, with a table beyond its caches, add at most a fifth to the rate, and the copy
+//! slows the device.
 //!
 //! Limits: the CPU does not take part in the build of GPU+Het. Both processors read S from host memory at the
 //! same time, and each random access of the CPU to a table beyond its caches reads a line of 64 bytes. If
