@@ -105,11 +105,6 @@ impl ManagedMemory {
     /// # Errors
     /// [`crate::DeviceError::Range`] for bytes outside; the device's.
     pub fn prefetch(&self, stream: &Stream, range: Range<usize>, to: Side) -> Result<()> {
-        let len = range.end.saturating_sub(range.start);
-        checked_end("prefetch of managed memory", range.start, len, self.bytes)?;
-        if len == 0 {
-            return Ok(());
-        }
         let (kind, id) = match to {
             Side::Device => (
                 CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
@@ -117,7 +112,27 @@ impl ManagedMemory {
             ),
             Side::Host => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0),
         };
-        let location = CUmemLocation { type_: kind, id };
+        self.migrate(stream, range, CUmemLocation { type_: kind, id })
+    }
+
+    /// Queues the migration of pages to the memory of another device.
+    ///
+    /// # Errors
+    /// Those of [`Self::prefetch`].
+    pub fn prefetch_to_peer(&self, stream: &Stream, range: Range<usize>, peer: &Device) -> Result<()> {
+        let location = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: i32::try_from(peer.context().info.ordinal).unwrap_or(0),
+        };
+        self.migrate(stream, range, location)
+    }
+
+    fn migrate(&self, stream: &Stream, range: Range<usize>, location: CUmemLocation) -> Result<()> {
+        let len = range.end.saturating_sub(range.start);
+        checked_end("prefetch of managed memory", range.start, len, self.bytes)?;
+        if len == 0 {
+            return Ok(());
+        }
         self.context.bind()?;
         // SAFETY: the range is inside the memory; the stream is alive and of this context.
         let code = unsafe {

@@ -5,7 +5,9 @@
 //!       [--cpu-morsel-mib N] [--gpu-morsel-mib N] [--no-check] [--only-check] [--peer] [--check-shrink N] [EXPERIMENT...]
 //! ```
 //!
-//! `--peer` measures tables in the memory of a second device, and nothing else unless it is named.
+//! `--peer` opens a second device. The experiments with another device in the CPU's place are then measured,
+//! and the others use it for the places of relations and tables; only the former unless experiments are
+//! named.
 //!
 //! It first runs all experiments on small relations, which checks the answer of every algorithm. An
 //! experiment is not measured if its check fails. Rows go to the output and, with `--out`, to one file per
@@ -20,11 +22,12 @@ use std::time::Instant;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_experiments::joins::{EXPERIMENTS, PEER, Row, Scale, findings, run};
+use galatea_experiments::transfer;
 
 fn main() -> ExitCode {
     let mut scale = Scale::default();
     let (mut emulated, mut check, mut out, mut chosen) = (false, true, None, Vec::new());
-    let mut measure = true;
+    let (mut measure, mut with_peer) = (true, false);
     let mut check_shrink = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
         let number = |text: String| text.parse::<u64>().unwrap_or(1);
         match argument.as_str() {
             "--emulated" => emulated = true,
-            "--peer" => chosen.push(PEER.to_owned()),
+            "--peer" => with_peer = true,
             "--only-check" => measure = false,
             "--no-check" => check = false,
             "--runs" => scale.runs = number(text()) as usize,
@@ -47,7 +50,15 @@ fn main() -> ExitCode {
             _ => chosen.push(argument),
         }
     }
-    let known = [EXPERIMENTS.as_slice(), &[PEER]].concat();
+    let known = [EXPERIMENTS.as_slice(), &PEER, &[transfer::PEER]].concat();
+    // Each of these measures nothing but the memory of another device.
+    let with_other = [&PEER[..], &[transfer::PEER]].concat();
+    let named = |names: &[&str], chosen: &[String]| chosen.iter().any(|name| names.contains(&name.as_str()));
+    with_peer |= named(&with_other, &chosen);
+    if with_peer && chosen.is_empty() {
+        let places = ["relation_places", "table_places"];
+        chosen.extend(places.iter().chain(&with_other).map(|name| (*name).to_owned()));
+    }
     if let Some(unknown) = chosen.iter().find(|name| !known.contains(&name.as_str())) {
         println!("no experiment {unknown}: there are {}", known.join(", "));
         return ExitCode::FAILURE;
@@ -63,14 +74,14 @@ fn main() -> ExitCode {
         Ok(device) => device,
         Err(error) => return failed("opening the device", &error),
     };
-    if chosen.iter().any(|name| name == PEER) {
+    if with_peer {
         let peer = match emulated {
             true => open(),
             false => Device::gpu(1, DeviceOptions::default()),
         };
         match peer {
             Ok(peer) => scale.peer = Some(peer),
-            Err(error) => println!("no second device, so {PEER} is not measured: {error}"),
+            Err(error) => println!("no second device, so its memory is not measured: {error}"),
         }
     }
     let info = device.info();
@@ -92,14 +103,14 @@ fn main() -> ExitCode {
             ..Scale::small()
         };
         let begun = Instant::now();
-        for name in EXPERIMENTS
-            .into_iter()
-            .chain(scale.peer.is_some().then_some(PEER))
-        {
+        let with_other = with_other.iter().copied().filter(|_| scale.peer.is_some());
+        for name in EXPERIMENTS.into_iter().chain(with_other) {
             let mut rows = 0;
             match attempt(&device, name, &small, &mut |_| rows += 1) {
-                Ok(notes) => {
-                    notes.iter().for_each(|note| println!("check: {note}"));
+                Ok(lines) => {
+                    // Times mean nothing here, but notes do.
+                    let notes = lines.iter().filter(|line| line.starts_with(&format!("{name}: ")));
+                    notes.for_each(|note| println!("check: {note}"));
                     println!(
                         "check: {name}: {rows} right answers, {:.1} s",
                         begun.elapsed().as_secs_f64()
@@ -119,9 +130,8 @@ fn main() -> ExitCode {
             }
         }
     }
-    let peer = scale.peer.is_some().then_some(PEER);
-    let measured = EXPERIMENTS.into_iter().chain(peer).filter(|name| {
-        let all = chosen.is_empty();
+    let measured = known.iter().copied().filter(|name| {
+        let all = chosen.is_empty() && EXPERIMENTS.contains(name);
         measure && !emulated && (all || chosen.iter().any(|chosen| chosen == name))
     });
     for name in measured {
@@ -130,22 +140,20 @@ fn main() -> ExitCode {
             continue;
         }
         let begun = Instant::now();
-        let mut rows = Vec::new();
-        let mut text = format!("{}\n", Row::HEADER);
-        println!("{}", Row::HEADER);
-        let outcome = attempt(&device, name, &scale, &mut |row: Row| {
-            println!("{}", row.csv());
-            let _ = writeln!(text, "{}", row.csv());
-            rows.push(row);
+        let header = match name == transfer::PEER {
+            true => transfer::Measured::HEADER,
+            false => Row::HEADER,
+        };
+        let mut text = format!("{header}\n");
+        println!("{header}");
+        let outcome = attempt(&device, name, &scale, &mut |row: String| {
+            println!("{row}");
+            let _ = writeln!(text, "{row}");
         });
-        let mut lines = findings(&rows);
-        match outcome {
-            Ok(notes) => lines.extend(notes),
-            Err(reason) => {
-                lines.push(format!("{name} failed: {reason}"));
-                wrong.push(name);
-            }
-        }
+        let lines = outcome.unwrap_or_else(|reason| {
+            wrong.push(name);
+            vec![format!("{name} failed: {reason}")]
+        });
         lines.iter().for_each(|line| println!("{line}"));
         println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
         if let Some(out) = &out {
@@ -169,20 +177,55 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs an experiment. The error is that of the device, or the message of a wrong answer.
+/// Runs an experiment. Returns findings and notes. The error is that of the device, or the message of a wrong
+/// answer; findings from rows before it are printed.
 fn attempt(
     device: &Device,
     name: &str,
     scale: &Scale,
-    out: &mut dyn FnMut(Row),
+    out: &mut dyn FnMut(String),
 ) -> Result<Vec<String>, String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(device, name, scale, out)));
+    let mut lines = Vec::new();
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        if name == transfer::PEER {
+            let mut rows = Vec::new();
+            let of_link = transfer::Scale {
+                runs: scale.runs,
+                peer: scale.peer.clone(),
+                // The shrink of a check is larger.
+                ..match scale.shrink > CHECK {
+                    true => transfer::Scale::small(),
+                    false => transfer::Scale::default(),
+                }
+            };
+            let ran = transfer::run(device, name, &of_link, &mut |row| {
+                out(row.csv());
+                rows.push(row);
+            });
+            lines = transfer::findings(&rows);
+            return ran;
+        }
+        let mut rows = Vec::new();
+        let notes = run(device, name, scale, &mut |row| {
+            out(row.csv());
+            rows.push(row);
+        });
+        lines = findings(&rows);
+        lines.extend(notes?);
+        Ok::<_, galatea_memory::transfer::TransferError>(())
+    }));
     match ran {
-        Ok(Ok(notes)) => Ok(notes),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(())) => Ok(lines),
+        Ok(Err(error)) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            Err(error.to_string())
+        }
         Err(_) => Err("a wrong answer, see above".to_owned()),
     }
 }
+
+/// Scales that shrink rows more than this number of times are those of checks.
+const CHECK: u64 = 1 << 10;
 
 fn failed(what: &str, error: &dyn std::error::Error) -> ExitCode {
     println!("{what} failed: {error}");

@@ -66,6 +66,19 @@ pub const THESIS: &[Figure] = &[
     figure("3.2", "latency of loads", Module::Transfer, "latency"),
     figure("3.11", "transfer methods", Module::Transfer, "probe"),
     figure(
+        "3.11",
+        "transfer methods between devices",
+        Module::Transfer,
+        transfer::PEER,
+    ),
+    figure(
+        "3.12",
+        "memory of the relations",
+        Module::Joins,
+        "relation_places",
+    ),
+    figure("3.13", "memory of the table", Module::Joins, "table_places"),
+    figure(
         "3.14",
         "selection and aggregation",
         Module::Transfer,
@@ -74,11 +87,16 @@ pub const THESIS: &[Figure] = &[
     figure("3.15", "probe side", Module::Joins, "probe_side"),
     figure("3.16", "build side", Module::Joins, "build_side"),
     figure("3.16", "tables in both memories", Module::Joins, "hybrid"),
+    figure("3.16", "share on the device", Module::Joins, "shares"),
+    figure("3.16", "two devices", Module::Joins, "peer_build_side"),
+    figure("3.16", "share on two devices", Module::Joins, "peer_shares"),
     figure("3.17", "build-to-probe ratio", Module::Joins, "ratio"),
     figure("3.18", "data skew", Module::Joins, "skew"),
+    figure("3.18", "data skew, two devices", Module::Joins, "peer_skew"),
     figure("3.19", "join selectivity", Module::Joins, "match_rate"),
     figure("3.20", "CPU and GPU together", Module::Joins, "cooperation"),
     figure("4.1", "join scaling", Module::Joins, "tuples"),
+    figure("4.1", "join scaling, two devices", Module::Joins, "peer_tuples"),
     figure("4.5", "granularity and alignment", Module::Transfer, "pieces"),
     figure("4.6", "TLB", Module::Transfer, "tlb"),
     figure("4.12", "scaling of the Triton join", Module::Partitioned, "4.12"),
@@ -137,6 +155,14 @@ impl Scales {
         self.partitioned.runs = runs;
         self
     }
+
+    /// Sets the second device, for figures with another device in the CPU's place.
+    #[must_use]
+    pub fn with_peer(mut self, peer: Option<Device>) -> Self {
+        self.transfer.peer.clone_from(&peer);
+        self.joins.peer = peer;
+        self
+    }
 }
 
 /// The figures with one of the numbers, or all of them without any number. The error is an unknown number.
@@ -177,6 +203,12 @@ impl Figure {
                     row(measured.csv());
                     rows.push(measured);
                 })?;
+                if rows.is_empty() {
+                    let figure = self.number;
+                    return Ok(vec![format!(
+                        "figure {figure}: the memory of another device was not measured: there is no other device that this one can access"
+                    )]);
+                }
                 Ok(transfer::findings(&rows))
             }
             Module::Joins => {
@@ -208,17 +240,18 @@ mod tests {
     #[test]
     fn figures_name_experiments_of_their_modules() {
         for figure in THESIS {
-            let known: &[&str] = match figure.module {
-                Module::Transfer => &transfer::EXPERIMENTS,
-                Module::Joins => &joins::EXPERIMENTS,
-                Module::Partitioned => &partitioned::FIGURES,
+            let known: Vec<&str> = match figure.module {
+                Module::Transfer => [&transfer::EXPERIMENTS[..], &[transfer::PEER]].concat(),
+                Module::Joins => [&joins::EXPERIMENTS[..], &joins::PEER].concat(),
+                Module::Partitioned => partitioned::FIGURES.to_vec(),
             };
             assert!(known.contains(&figure.experiment), "{figure:?}");
             if figure.module == Module::Joins {
                 assert_eq!(joins::figure_of(figure.experiment), figure.number);
             }
         }
-        for experiment in joins::EXPERIMENTS.iter().chain(&partitioned::FIGURES) {
+        let joins = joins::EXPERIMENTS.iter().chain(&joins::PEER);
+        for experiment in joins.chain(&partitioned::FIGURES) {
             assert!(THESIS.iter().any(|figure| figure.experiment == *experiment));
         }
     }
@@ -228,7 +261,7 @@ mod tests {
         let numbers = ["3.2".to_owned(), "4.1".to_owned()];
         let found = chosen(THESIS, &numbers).unwrap();
         let names: Vec<&str> = found.iter().map(|figure| figure.experiment).collect();
-        assert_eq!(names, ["cpu", "latency", "tuples"]);
+        assert_eq!(names, ["cpu", "latency", "tuples", "peer_tuples"]);
         assert_eq!(chosen(THESIS, &[]).unwrap().len(), THESIS.len());
         assert_eq!(chosen(THESIS, &["3.3".to_owned()]), Err("3.3"));
     }

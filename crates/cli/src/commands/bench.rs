@@ -149,6 +149,17 @@ pub(super) fn open_device(emulated: bool) -> galatea_bench::Result<Device> {
     })
 }
 
+/// A second device, if the machine has one.
+pub(super) fn second_device(emulated: bool) -> galatea_bench::Result<Option<Device>> {
+    if emulated {
+        return open_device(true).map(Some);
+    }
+    match galatea_device::probe().devices.get(1) {
+        Some(second) => Ok(Some(Device::gpu(second.ordinal, DeviceOptions::default())?)),
+        None => Ok(None),
+    }
+}
+
 /// The machine that is recorded in rows.
 pub(super) fn machine(emulated: bool, commit: Option<String>) -> Machine {
     let gpus = || galatea_device::probe().devices.into_iter();

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use galatea_experiments::papers::{Figure, Scales, THESIS, chosen};
 
-use super::bench::open_device;
+use super::bench::{open_device, second_device};
 use super::link::Files;
 use crate::arguments::{Paper, PapersArguments};
 use crate::errors::CliError;
@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &PapersArguments) -> Result<(), CliError> {
     } else {
         Scales::default()
     };
-    let mut scales = scales.with_runs(arguments.runs as usize);
+    let peer = second_device(arguments.rows.emulated)?;
+    let mut scales = scales.with_runs(arguments.runs as usize).with_peer(peer);
     scales.joins.seed = SEED;
     if let Some(shrink) = arguments.shrink {
         scales.joins.shrink = shrink;

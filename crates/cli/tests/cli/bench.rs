@@ -33,10 +33,21 @@ fn link_benchmark_rows_record_machine_and_commit() {
 fn figures_of_a_paper_are_reproduced() {
     let directory = samples();
     let small = ["--runs", "1", "--emulated", "--commit", "abc", "--out", "rows"];
-    let figures = ["bench", "papers", "--paper", "thesis", "--figure", "3.17,3.20"];
+    let figures = [
+        "bench",
+        "papers",
+        "--paper",
+        "thesis",
+        "--figure",
+        "3.17,3.20,4.1",
+    ];
     let ran = galatea(directory.path(), &[&figures[..], &small].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for (name, rows) in [("figure-3.17-ratio", 5), ("figure-3.20-cooperation", 12)] {
+    for (name, rows) in [
+        ("figure-3.17-ratio", 5),
+        ("figure-3.20-cooperation", 12),
+        ("figure-4.1-peer_tuples", 40),
+    ] {
         let file = directory.path().join(format!("rows/{name}.csv"));
         let text = fs::read_to_string(&file).expect("rows");
         assert_eq!(text.lines().count(), 1 + rows, "{name}");

@@ -51,6 +51,28 @@ fn another_device_has_the_other_pages() {
     }
 }
 
+/// Copies to and from a range with pages in two memories keep the values, at any offset, and are checked.
+#[test]
+fn hybrid_memory_is_copied() {
+    for (device, peer) in devices().zip(devices()) {
+        let stream = device.stream().unwrap();
+        let values: Vec<u64> = (0..100_000).map(|number| number * 0x9e37_79b9).collect();
+        let source = device.upload(&stream, &values).unwrap();
+        for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
+            let memory = device.hybrid_on_peer(&peer, 5 << 20, 2 << 20, order).unwrap();
+            let Some(mut memory) = memory else { continue };
+            for offset in [0, 8, (2 << 20) - 4096, (5 << 20) - 800_000] {
+                stream.copy_to_hybrid(&mut memory, offset, &source).unwrap();
+                let mut target = device.zeroed::<u64>(&stream, values.len()).unwrap();
+                stream.copy_from_hybrid(&mut target, &memory, offset).unwrap();
+                assert_eq!(stream.read(&target, ..).unwrap(), values);
+            }
+            let beyond = stream.copy_to_hybrid(&mut memory, (5 << 20) - 799_999, &source);
+            assert!(beyond.is_err());
+        }
+    }
+}
+
 #[test]
 fn shared_words_start_at_zero_and_keep_their_values() {
     for device in devices() {

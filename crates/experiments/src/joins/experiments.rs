@@ -4,20 +4,24 @@ use galatea_device::{Device, PageOrder};
 use galatea_kernels::JoinHashing;
 use galatea_memory::transfer::Result;
 
-use super::gpu::OnDevice;
 use super::het::Cooperation;
-use super::lab::{Lab, PEER, Scale};
-use super::model::Predicted;
+use super::lab::{Lab, PEER, PlacedTable, Scale};
+use super::peer::{self, Second, shares};
+use super::places::{relation_places, table_places};
 use super::radix::RadixJoin;
+use super::relations::Place;
 use super::row::Row;
 use super::table::{Placement, TableMemory};
 use super::workload::{Shape, Workload};
 
 /// Names of the experiments, in execution order.
-pub const EXPERIMENTS: [&str; 8] = [
+pub const EXPERIMENTS: [&str; 11] = [
+    "relation_places",
+    "table_places",
     "probe_side",
     "build_side",
     "hybrid",
+    "shares",
     "ratio",
     "skew",
     "match_rate",
@@ -25,7 +29,7 @@ pub const EXPERIMENTS: [&str; 8] = [
     "tuples",
 ];
 
-/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured.
+/// Runs an experiment of [`EXPERIMENTS`], or of [`PEER`]. `out` is called with each row once it is measured.
 /// Returns notes on points that were not measured.
 ///
 /// # Errors
@@ -36,17 +40,23 @@ pub const EXPERIMENTS: [&str; 8] = [
 pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row)) -> Result<Vec<String>> {
     let known = EXPERIMENTS
         .into_iter()
-        .chain([PEER])
+        .chain(PEER)
         .find(|experiment| *experiment == name);
     let Some(experiment) = known else {
         return Ok(Vec::new());
     };
     let mut lab = Lab::new(device, scale, experiment, out)?;
     match experiment {
+        "relation_places" => relation_places(&mut lab)?,
+        "table_places" => table_places(&mut lab)?,
         "probe_side" => probe_side(&mut lab, &[1, 4, 16, 32], true)?,
         "build_side" => build_side(&mut lab)?,
         "hybrid" => hybrid(&mut lab)?,
-        PEER => peer(&mut lab)?,
+        "shares" => shares(&mut lab, Second::Host)?,
+        "peer_shares" => shares(&mut lab, Second::Peer)?,
+        "peer_build_side" => peer::build_side(&mut lab)?,
+        "peer_skew" => peer::skew(&mut lab)?,
+        "peer_tuples" => peer::tuples(&mut lab)?,
         "ratio" => probe_side(&mut lab, &[1, 2, 4, 8, 16], false)?,
         "skew" => skew(&mut lab)?,
         "match_rate" => match_rate(&mut lab)?,
@@ -58,11 +68,6 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Row))
     Ok(notes)
 }
 
-/// Bytes of a table with perfect hashing.
-fn perfect_bytes(shape: &Shape) -> u64 {
-    shape.domain * shape.tuple_bytes()
-}
-
 const PERFECT: JoinHashing = JoinHashing::Perfect;
 
 /// Figures 3.15 and 3.17: more rows of S, with the table in the device's memory.
@@ -70,12 +75,12 @@ fn probe_side(lab: &mut Lab<'_>, ratios: &[u64], on_cpu: bool) -> Result<()> {
     let most = ratios.last().copied().unwrap_or(1);
     let shape = Shape::c_wide(lab.scale.shrink, most);
     let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
-    let Some(table) = lab.memory(perfect_bytes(&shape), Placement::Device)? else {
+    let Some(table) = lab.memory(shape.perfect_bytes(), Placement::Device)? else {
         return Ok(());
     };
     let rivals = match on_cpu {
         true => lab
-            .memory(perfect_bytes(&shape), Placement::Host)?
+            .memory(shape.perfect_bytes(), Placement::Host)?
             .map(|host| RadixJoin::new(&shape).map(|radix| (host, radix)))
             .transpose()?,
         false => None,
@@ -105,7 +110,7 @@ fn build_side(lab: &mut Lab<'_>) -> Result<()> {
     };
     let shares = [0.5, 1.0, 1.5, 2.0];
     let largest = shape(2.0);
-    let bytes = perfect_bytes(&largest);
+    let bytes = largest.perfect_bytes();
     let mut workload = Workload::new(lab.device, largest, lab.scale.seed)?;
     let device = lab.memory(bytes, Placement::Device)?;
     let host = lab.memory(bytes, Placement::Host)?;
@@ -180,13 +185,13 @@ fn hybrid(lab: &mut Lab<'_>) -> Result<()> {
         let at = ("table per budget", share);
         let mut ends = [f64::NAN; 2];
         for (end, placement) in ends.iter_mut().zip([Placement::Device, Placement::Host]) {
-            if let Some(memory) = lab.memory(perfect_bytes(&workload.shape()), placement)? {
+            if let Some(memory) = lab.memory(workload.shape().perfect_bytes(), placement)? {
                 *end = lab.gpu(&mut workload, &memory, (PERFECT, placement), at, None)?;
             }
         }
         for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
             let placement = Placement::Hybrid(budget, order);
-            if let Some(memory) = lab.memory(perfect_bytes(&workload.shape()), placement)? {
+            if let Some(memory) = lab.memory(workload.shape().perfect_bytes(), placement)? {
                 let rates = Some((ends[0], ends[1]));
                 lab.gpu(&mut workload, &memory, (PERFECT, placement), at, rates)?;
             }
@@ -195,89 +200,10 @@ fn hybrid(lab: &mut Lab<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Figures 3.16 and 3.18 with the memory of another device in place of the host's, and relations on the
-/// device, so that the link to the host does not limit the rate.
-fn peer(lab: &mut Lab<'_>) -> Result<()> {
-    let budget = lab.scale.budget / lab.scale.shrink / 4;
-    let shape = |share: f64| {
-        let rows = (budget as f64 * share / 16.0) as u64;
-        Shape::uniform("C, 16 bytes", 8, rows, rows)
-    };
-    let mut workload = Workload::new(lab.device, shape(2.0), lab.scale.seed)?;
-    for share in [0.5, 1.0, 1.5, 2.0] {
-        if lab.late(&format!("tables of {share} budgets")) {
-            return Ok(());
-        }
-        workload.reshape(shape(share))?;
-        on_two_devices(lab, &mut workload, budget, ("table per budget", share))?;
-    }
-    drop(workload);
-    let shape = smaller_a(lab.scale);
-    let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
-    for zipf in [0.0, 0.5, 1.0, 1.5, 1.75] {
-        if lab.late(&format!("exponent {zipf}")) {
-            return Ok(());
-        }
-        workload.reshape(Shape { zipf, ..shape })?;
-        let budget = perfect_bytes(&shape) / 2;
-        on_two_devices(lab, &mut workload, budget, ("Zipf exponent", zipf))?;
-    }
-    Ok(())
-}
-
-/// A join with the table in the memory of either device, and of both, with `budget` bytes on this one.
-fn on_two_devices(
-    lab: &mut Lab<'_>,
-    workload: &mut Workload,
-    budget: u64,
-    at: (&'static str, f64),
-) -> Result<()> {
-    let shape = workload.shape();
-    let bytes = perfect_bytes(&shape);
-    let mut rates = Vec::new();
-    for placement in [
-        Placement::Device,
-        Placement::Peer(0, PageOrder::DeviceFirst),
-        Placement::Peer(budget, PageOrder::DeviceFirst),
-        Placement::Peer(bytes / 2, PageOrder::Interleaved),
-    ] {
-        if placement == Placement::Peer(budget, PageOrder::DeviceFirst) && bytes <= budget {
-            continue;
-        }
-        let Some(memory) = lab.memory(bytes, placement)? else {
-            continue;
-        };
-        let table = memory.table(PERFECT, shape.domain, shape.word_bytes)?;
-        let mut row = lab.row(workload, "GPU perfect (columns on the device)", at);
-        row.table = placement.to_string();
-        (row.table_share, row.bound) = (memory.device_share(table.bytes()), None);
-        row.predicted = match rates.as_slice() {
-            [device, other, ..] => Some(Predicted::new(row.table_share, *device, *other)),
-            _ => None,
-        };
-        let device = lab.device;
-        let rate = lab.measure(workload, row, |join, workload| {
-            let columns = OnDevice::new(device, join.stream(), workload)?;
-            let [build, probe] = columns.rows();
-            Ok(join.run(build, probe, &table)?)
-        })?;
-        rates.push(rate);
-    }
-    Ok(())
-}
-
-/// The shape of figures 3.18 and 3.19: workload A, with a quarter of its R and an eighth of its S.
-fn smaller_a(scale: &Scale) -> Shape {
-    let Shape {
-        domain, probe_rows, ..
-    } = Shape::a(scale.shrink);
-    Shape::uniform("A", 8, domain / 4, probe_rows / 8)
-}
-
 /// Figure 3.18: skewed keys of S, with the table in all memories.
 fn skew(lab: &mut Lab<'_>) -> Result<()> {
-    let shape = smaller_a(lab.scale);
-    let bytes = perfect_bytes(&shape);
+    let shape = Shape::smaller_a(lab.scale.shrink);
+    let bytes = shape.perfect_bytes();
     let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
     let mut memories = Vec::new();
     for placement in [
@@ -317,8 +243,8 @@ fn skew(lab: &mut Lab<'_>) -> Result<()> {
 
 /// Figure 3.19: R is a random part of its keys, so that only a part of S has a match.
 fn match_rate(lab: &mut Lab<'_>) -> Result<()> {
-    let shape = smaller_a(lab.scale);
-    let bytes = perfect_bytes(&shape);
+    let shape = Shape::smaller_a(lab.scale.shrink);
+    let bytes = shape.perfect_bytes();
     let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
     let device = lab.memory(bytes, Placement::Device)?;
     let host = lab.memory(bytes, Placement::Host)?;
@@ -348,7 +274,7 @@ fn cooperation(lab: &mut Lab<'_>) -> Result<()> {
             break;
         }
         let at = ("morsel bytes of the CPU", lab.scale.morsels.cpu as f64);
-        let bytes = perfect_bytes(&shape);
+        let bytes = shape.perfect_bytes();
         let mut workload = Workload::new(lab.device, shape, lab.scale.seed)?;
         let device = lab.memory(bytes, Placement::Device)?;
         let host = lab.memory(bytes, Placement::Host)?;
@@ -369,7 +295,11 @@ fn cooperation(lab: &mut Lab<'_>) -> Result<()> {
             let table = device.table(PERFECT, shape.domain, shape.word_bytes)?;
             let mut copy = both.host_table(table.bytes())?;
             let mut row = lab.row(&workload, "GPU+Het", at);
-            "device and host".clone_into(&mut row.table);
+            let table_of_cpu = match Cooperation::copies(&shape) {
+                true => "device and host",
+                false => "device",
+            };
+            table_of_cpu.clone_into(&mut row.table);
             row.table_share = 1.0;
             lab.measure(&mut workload, row, |join, workload| {
                 Ok(both.gpu_het(join, workload, (&table, entries), &mut copy)?)
@@ -391,7 +321,7 @@ fn tuples(lab: &mut Lab<'_>) -> Result<()> {
     let largest = Shape::t(2048, shrink);
     let mut workload = Workload::new(lab.device, largest, lab.scale.seed)?;
     let mut radix = RadixJoin::new(&largest)?;
-    let host = lab.memory(perfect_bytes(&largest), Placement::Host)?;
+    let host = lab.memory(largest.perfect_bytes(), Placement::Host)?;
     for millions in [128, 256, 512, 1024, 2048] {
         if lab.late(&format!("{millions} M tuples")) {
             break;
@@ -420,16 +350,14 @@ fn tuples(lab: &mut Lab<'_>) -> Result<()> {
             let table = memory.table(hashing, slots, shape.word_bytes)?;
             lab.gpu_with(&mut workload, &memory, (table, placement), at, None)?;
             if placement == Placement::Device && shape.bytes() <= ON_DEVICE {
-                let name = format!("GPU {} (columns on the device)", hashing.name());
-                let mut row = lab.row(&workload, &name, at);
-                row.table = placement.to_string();
-                (row.table_share, row.bound) = (1.0, None);
-                let device = lab.device;
-                lab.measure(&mut workload, row, |join, workload| {
-                    let columns = OnDevice::new(device, join.stream(), workload)?;
-                    let [build, probe] = columns.rows();
-                    Ok(join.run(build, probe, &table)?)
-                })?;
+                let table = PlacedTable {
+                    table,
+                    memory: &memory,
+                    placement,
+                };
+                if let Some(mut relations) = lab.relations(&shape, Place::Device)? {
+                    lab.placed(&mut workload, &mut relations, table, at, None)?;
+                }
             }
         }
     }

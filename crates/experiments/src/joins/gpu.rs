@@ -26,6 +26,13 @@ impl Phases {
     }
 }
 
+/// A phase of a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Build,
+    Probe,
+}
+
 /// A run of a join.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
@@ -44,7 +51,7 @@ pub struct GpuJoin {
     pub(super) build: JoinBuild,
     pub(super) probe: JoinProbe,
     clear: JoinClear,
-    sum: DeviceBuffer<u64>,
+    pub(super) sum: DeviceBuffer<u64>,
 }
 
 impl GpuJoin {
@@ -84,14 +91,28 @@ impl GpuJoin {
     /// # Errors
     /// The device's.
     pub fn run(&mut self, build: JoinRows, probe: JoinRows, table: &JoinTable) -> Result<Run> {
+        self.phases(table, |join, phase| match phase {
+            Phase::Build => join.build.launch(&join.stream, build, table),
+            Phase::Probe => {
+                let sum = InOut(&mut join.sum);
+                join.probe.launch(&join.stream, probe, table, sum)
+            }
+        })
+    }
+
+    /// A join by a function that queues the work of each phase. The table is cleared before the time starts.
+    pub(super) fn phases(
+        &mut self,
+        table: &JoinTable,
+        mut work: impl FnMut(&mut Self, Phase) -> Result<()>,
+    ) -> Result<Run> {
         self.stream.fill(&mut self.sum, 0)?;
         self.clear(table)?;
         let start = Instant::now();
-        self.build.launch(&self.stream, build, table)?;
+        work(self, Phase::Build)?;
         self.stream.synchronize()?;
         let built = Instant::now();
-        self.probe
-            .launch(&self.stream, probe, table, InOut(&mut self.sum))?;
+        work(self, Phase::Probe)?;
         self.stream.synchronize()?;
         let phases = Phases {
             build: (built - start).as_secs_f64(),
@@ -115,40 +136,5 @@ impl GpuJoin {
     /// The device's.
     pub fn run_in_place(&mut self, workload: &Workload, table: &JoinTable) -> Result<Run> {
         self.run(workload.build_in_place(), workload.probe_in_place(), table)
-    }
-}
-
-/// A workload in the device's memory.
-#[derive(Debug)]
-pub struct OnDevice {
-    columns: [DeviceBuffer<u8>; 4],
-    rows: [u64; 2],
-}
-
-impl OnDevice {
-    /// Copies both relations to the device.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn new(device: &Device, stream: &Stream, workload: &Workload) -> Result<Self> {
-        let columns = workload.columns();
-        let [a, b, c, d] = columns.map(|column| device.upload(stream, column));
-        let columns = [a?, b?, c?, d?];
-        stream.synchronize()?;
-        Ok(Self {
-            columns,
-            rows: [workload.build_in_place().rows, workload.probe_in_place().rows],
-        })
-    }
-
-    /// R and S.
-    #[must_use]
-    pub fn rows(&self) -> [JoinRows; 2] {
-        let [a, b, c, d] = &self.columns;
-        [(a, b, self.rows[0]), (c, d, self.rows[1])].map(|(keys, payloads, rows)| JoinRows {
-            keys: keys.address(),
-            payloads: payloads.address(),
-            rows,
-        })
     }
 }

@@ -4,33 +4,36 @@ use std::time::Instant;
 
 use galatea_device::Device;
 use galatea_kernels::{JoinHashing, JoinTable};
-use galatea_memory::transfer::{Access, Method, Result};
+use galatea_memory::transfer::{Access, Method, Result, TransferError};
 
 use super::cpu;
 use super::gpu::{GpuJoin, Run};
 use super::het::Morsels;
 use super::model::Predicted;
 use super::radix::RadixJoin;
+use super::relations::{Place, Relations};
 use super::row::{Bound, Row};
 use super::table::{Placement, TableMemory};
-use super::workload::Workload;
+use super::workload::{Shape, Workload};
 use crate::runs;
-use crate::transfer::{InPlace, cpu_reads};
+use crate::transfer::{InPlace, cpu_reads, peer_reads};
 
-/// The experiment with tables in the memory of another device, which [`Scale::peer`] has to name.
-pub const PEER: &str = "peer";
+/// Experiments with relations or tables in the memory of another device, which [`Scale::peer`] has to name.
+pub const PEER: [&str; 4] = ["peer_build_side", "peer_shares", "peer_skew", "peer_tuples"];
 
 /// The figure of the thesis that an experiment reproduces.
 #[must_use]
 pub fn figure_of(experiment: &str) -> &'static str {
     match experiment {
+        "relation_places" => "3.12",
+        "table_places" => "3.13",
         "probe_side" => "3.15",
-        "build_side" | "hybrid" | PEER => "3.16",
+        "build_side" | "hybrid" | "shares" | "peer_build_side" | "peer_shares" => "3.16",
         "ratio" => "3.17",
-        "skew" => "3.18",
+        "skew" | "peer_skew" => "3.18",
         "match_rate" => "3.19",
         "cooperation" => "3.20",
-        "tuples" => "4.1",
+        "tuples" | "peer_tuples" => "4.1",
         _ => "",
     }
 }
@@ -55,7 +58,7 @@ pub struct Scale {
     pub seconds: f64,
     /// Seed of the relations.
     pub seed: u64,
-    /// Another device, for tables in its memory.
+    /// Another device, for relations and tables in its memory.
     pub peer: Option<Device>,
 }
 
@@ -92,6 +95,39 @@ impl Scale {
     }
 }
 
+/// Rates of another device's memory, as of the host's in [`Lab`].
+#[derive(Clone, Copy)]
+struct PeerRates {
+    link: f64,
+    random: f64,
+}
+
+impl PeerRates {
+    /// Measures them. `None` without another device that this one can access.
+    fn new(device: &Device, scale: &Scale) -> Result<Option<Self>> {
+        let Some(peer) = &scale.peer else {
+            return Ok(None);
+        };
+        let rate = |pieces| {
+            let rate = peer_reads((device, peer), scale.rate_bytes, pieces, 3)?;
+            Ok::<_, TransferError>(rate.map(|rate| runs::median(&rate.values)))
+        };
+        let (link, random) = (rate((512, false))?, rate((16, true))?);
+        Ok(link.zip(random).map(|(link, random)| Self {
+            link,
+            random: random / 16.0,
+        }))
+    }
+}
+
+/// A hash table, and the memory it is in.
+#[derive(Clone, Copy)]
+pub(super) struct PlacedTable<'a> {
+    pub(super) table: JoinTable,
+    pub(super) memory: &'a TableMemory,
+    pub(super) placement: Placement,
+}
+
 /// The parts of an experiment in progress.
 pub(super) struct Lab<'a> {
     pub(super) device: &'a Device,
@@ -103,6 +139,7 @@ pub(super) struct Lab<'a> {
     cpu: f64,
     /// Random accesses of 16 bytes per second over the link.
     random: f64,
+    peer: Option<PeerRates>,
     /// Number of the next run, over all measurements: selects its inputs.
     next: usize,
     begun: Instant,
@@ -126,6 +163,11 @@ impl<'a> Lab<'a> {
             .rate(Access::Read, (16, 0, true), 3)?
             .values;
         let cpu = cpu_reads(4 * scale.rate_bytes, false, 3)?.values;
+        let places = ["relation_places", "table_places"];
+        let peer = match PEER.contains(&experiment) || places.contains(&experiment) {
+            true => PeerRates::new(device, scale)?,
+            false => None,
+        };
         Ok(Self {
             device,
             scale,
@@ -134,6 +176,7 @@ impl<'a> Lab<'a> {
             link: runs::median(&link),
             cpu: runs::median(&cpu),
             random: runs::median(&random) / 16.0,
+            peer,
             next: 1,
             begun,
             notes: Vec::new(),
@@ -158,6 +201,21 @@ impl Lab<'_> {
             ));
         }
         late
+    }
+
+    /// Whether another device can be measured. Notes it if not.
+    pub(super) fn has_peer(&mut self) -> bool {
+        if self.peer.is_none() {
+            let text = "the memory of another device was not measured: there is no other device that this one can access";
+            self.note(text.to_owned());
+        }
+        self.peer.is_some()
+    }
+
+    /// Memory for the relations of a shape. `None` if the place is another device, and there is none.
+    pub(super) fn relations(&self, shape: &Shape, place: Place) -> Result<Option<Relations>> {
+        let devices = (self.device, self.scale.peer.as_ref());
+        Ok(Relations::new(devices, self.join.stream(), shape, place)?)
     }
 
     pub(super) fn note(&mut self, text: String) {
@@ -243,6 +301,7 @@ impl Lab<'_> {
         self.gpu_with(workload, memory, (table, placement), parameter, ends)
     }
 
+    /// The join on the device of relations in place, with a table in given memory.
     pub(super) fn gpu_with(
         &mut self,
         workload: &mut Workload,
@@ -251,20 +310,65 @@ impl Lab<'_> {
         parameter: (&'static str, f64),
         ends: Option<(f64, f64)>,
     ) -> Result<f64> {
-        let mut row = self.row(workload, &format!("GPU {}", table.hashing.name()), parameter);
+        let table = PlacedTable {
+            table,
+            memory,
+            placement,
+        };
+        let relations = &mut Relations::in_host_memory();
+        self.placed(workload, relations, table, parameter, ends)
+    }
+
+    /// The join on the device of relations in given memory, with a table in given memory. `ends` are the
+    /// rates with the table in the memory of the device only, and in the other memory only.
+    pub(super) fn placed(
+        &mut self,
+        workload: &mut Workload,
+        relations: &mut Relations,
+        table: PlacedTable<'_>,
+        parameter: (&'static str, f64),
+        ends: Option<(f64, f64)>,
+    ) -> Result<f64> {
+        let PlacedTable {
+            table,
+            memory,
+            placement,
+        } = table;
+        let place = relations.place();
+        let name = format!("GPU {}{}", table.hashing.name(), place.suffix());
+        let mut row = self.row(workload, &name, parameter);
         row.table = placement.to_string();
         row.table_share = memory.device_share(table.bytes());
-        // Accesses to the host's part of the table.
-        let random = self.random / (1.0 - row.table_share) / 1e9;
-        if row.bound.is_some_and(|bound| random < bound.rate) {
-            row.bound = Some(Bound {
-                by: "random accesses over the link",
-                rate: random,
-            });
-        }
-        row.predicted = ends.map(|(device, host)| Predicted::new(row.table_share, device, host));
+        let tuple = workload.shape().tuple_bytes() as f64;
+        let of_relations = match place {
+            Place::Host | Place::HostByChunk => row.bound,
+            Place::Device => None,
+            Place::Peer | Place::PeerByChunk => self.peer.map(|peer| Bound {
+                by: "link between devices",
+                rate: peer.link / tuple / 1e9,
+            }),
+        };
+        // Accesses to the other part of the table.
+        let (by, random) = match placement {
+            Placement::Peer(..) => (
+                "random accesses between devices",
+                self.peer.map_or(f64::NAN, |peer| peer.random),
+            ),
+            _ => ("random accesses over the link", self.random),
+        };
+        let of_table = Bound {
+            by,
+            rate: random / (1.0 - row.table_share) / 1e9,
+        };
+        let of_table = Some(of_table).filter(|bound| bound.rate.is_finite());
+        row.bound = of_relations
+            .into_iter()
+            .chain(of_table)
+            .min_by(|a, b| a.rate.total_cmp(&b.rate));
+        row.predicted = ends.map(|(device, other)| Predicted::new(row.table_share, device, other));
         self.measure(workload, row, |join, workload| {
-            Ok(join.run_in_place(workload, &table)?)
+            relations.fill(join.stream(), workload)?;
+            Ok(relations.join(join, workload, &table)?)
         })
     }
 
@@ -291,7 +395,7 @@ impl Lab<'_> {
                 Ok(None)
             }
             // A driver may refuse pages of the host, or a large number of them. Other tables are measured.
-            (Err(error), Placement::Hybrid(..)) if self.device.alive().is_ok() => {
+            (Err(error), Placement::Hybrid(..) | Placement::Peer(..)) if self.device.alive().is_ok() => {
                 self.note(format!("no table {placement} of {bytes} bytes: {error}"));
                 Ok(None)
             }

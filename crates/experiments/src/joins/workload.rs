@@ -16,9 +16,10 @@
 //! [`Workload::renew`] changes all payloads of R and a sixteenth of S, so that no run can find the answer of
 //! another.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use galatea_device::{Device, DeviceError, HostMemory, Result};
+use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
 use galatea_kernels::JoinRows;
 use galatea_kernels::flow::mix64;
 use rayon::prelude::*;
@@ -76,6 +77,15 @@ impl Shape {
         Self::uniform("T", 8, rows, rows)
     }
 
+    /// Workload A for experiments with many points: with a quarter of its R and an eighth of its S.
+    #[must_use]
+    pub fn smaller_a(shrink: u64) -> Self {
+        let Self {
+            domain, probe_rows, ..
+        } = Self::a(shrink);
+        Self::uniform("A", 8, domain / 4, probe_rows / 8)
+    }
+
     /// Uniform foreign keys which all have a match. No side is empty.
     #[must_use]
     pub fn uniform(name: &'static str, word_bytes: u32, domain: u64, probe_rows: u64) -> Self {
@@ -99,6 +109,12 @@ impl Shape {
     #[must_use]
     pub fn tuple_bytes(&self) -> u64 {
         2 * u64::from(self.word_bytes)
+    }
+
+    /// Bytes of a table with perfect hashing.
+    #[must_use]
+    pub fn perfect_bytes(&self) -> u64 {
+        self.domain * self.tuple_bytes()
     }
 
     /// Bytes of both relations in host memory.
@@ -425,6 +441,20 @@ impl Workload {
             &self.probe.keys.as_slice()[probe],
             &self.probe.payloads.as_slice()[probe],
         ]
+    }
+
+    /// A part of a column: the keys (0) or payloads (1) of R (0) or S (1).
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] if the column is shorter.
+    pub(super) fn view(&self, relation: usize, column: usize, bytes: Range<usize>) -> Result<HostView> {
+        let relation = if relation == 0 { &self.build } else { &self.probe };
+        let memory = if column == 0 {
+            &relation.keys
+        } else {
+            &relation.payloads
+        };
+        HostView::new(Arc::clone(memory), bytes.start, bytes.len())
     }
 
     /// Keys and payloads of R, then of S, as 64-bit words.

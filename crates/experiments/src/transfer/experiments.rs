@@ -7,7 +7,8 @@ use super::both::{both_directions, two_way_methods};
 use super::cpu::cpu_reads;
 use super::join::{Join, TUPLE_BYTES};
 use super::latency::{Reach, by_extent, latency};
-use super::measure::{Rate, Source, rate, rates};
+use super::measure::{PeerWay, Rate, Source, rate, rates};
+use super::peer::{PeerTuples, probe_rate};
 use super::pieces::InPlace;
 use super::selection::{by_selectivity, by_selectivity_on_cpu};
 use crate::runs;
@@ -27,6 +28,9 @@ pub const EXPERIMENTS: [&str; 10] = [
     "tlb",
 ];
 
+/// The experiment with tuples in the memory of another device, which [`Scale::peer`] has to name.
+pub const PEER: &str = "peer_probe";
+
 /// The scale of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
@@ -36,6 +40,8 @@ pub struct Scale {
     pub runs: usize,
     /// Chains through a large memory.
     pub extents: Extents,
+    /// Another device, for tuples in its memory.
+    pub peer: Option<Device>,
 }
 
 impl Default for Scale {
@@ -44,6 +50,7 @@ impl Default for Scale {
             bytes: 1 << 30,
             runs: 3,
             extents: Extents::default(),
+            peer: None,
         }
     }
 }
@@ -107,6 +114,7 @@ impl Scale {
                 host: 512 << 10,
                 strides: [4 << 10, 8 << 10, 16 << 10],
             },
+            peer: None,
         }
     }
 
@@ -187,7 +195,7 @@ impl Measured {
     }
 }
 
-/// Runs an experiment of [`EXPERIMENTS`]. `out` is called with each row once it is measured.
+/// Runs an experiment of [`EXPERIMENTS`], or [`PEER`]. `out` is called with each row once it is measured.
 ///
 /// # Errors
 /// An error of the device.
@@ -203,6 +211,7 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measu
         "cpu" => cpu(device, scale, out),
         "latency" => latencies(device, scale, out),
         "tlb" => tlb(device, scale, out),
+        PEER => peer_probe(device, scale, out),
         _ => Ok(()),
     }
 }
@@ -255,6 +264,43 @@ fn probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resul
             unit: G_TUPLES_S,
             ..row("probe", rate, options.threads)
         });
+    }
+    Ok(())
+}
+
+/// Probes a hash table in the device's memory with tuples from another device. No rows without one.
+fn peer_probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let Some(peer) = &scale.peer else {
+        return Ok(());
+    };
+    let mut join = Join::new(device, scale.bytes)?;
+    let mut chunks = [16 << 20, 64 << 20]
+        .map(|most| (scale.bytes / 16).min(most))
+        .to_vec();
+    chunks.dedup();
+    // Across the link to the host, for comparison.
+    for method in [Method::ZeroCopy, Method::Pinned] {
+        if Capabilities::probe(device).has(method).is_ok() {
+            let rate = join.rate(device, method, scale.bytes, &scale.options(), scale.runs)?;
+            out(row(PEER, rate, 0));
+        }
+    }
+    for way in PeerWay::ALL {
+        for chunk_bytes in &chunks {
+            let options = TransferOptions {
+                chunk_bytes: *chunk_bytes,
+                ..TransferOptions::default()
+            };
+            let Some(mut tuples) = PeerTuples::new((device, peer), way, scale.bytes, &options)? else {
+                continue;
+            };
+            let rate = probe_rate(&mut join, &mut tuples, scale.runs)?;
+            out(row(PEER, rate.clone(), 0));
+            out(Measured {
+                unit: G_TUPLES_S,
+                ..row(PEER, rate, 0)
+            });
+        }
     }
     Ok(())
 }

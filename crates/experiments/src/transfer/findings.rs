@@ -5,10 +5,14 @@ use galatea_memory::transfer::{Access, Method};
 
 use super::experiments::Measured;
 use super::measure::Source;
-use crate::finding::{missing, verdict};
 
+mod peer;
+mod rows;
 #[cfg(test)]
 mod tests;
+
+use peer::peer_probe;
+use rows::{Rows, ZERO_COPY, about, found, loses, loss, percent};
 
 const GIB: usize = 1 << 30;
 
@@ -21,6 +25,7 @@ pub fn findings(rows: &[Measured]) -> Vec<String> {
         ("latency", latency as fn(&Rows<'_>, &mut Vec<String>)),
         ("cpu", cpu),
         ("probe", probe),
+        (super::experiments::PEER, peer_probe),
         ("selectivity", selectivity),
         ("pieces", granularity),
         ("pieces", alignment),
@@ -33,61 +38,6 @@ pub fn findings(rows: &[Measured]) -> Vec<String> {
     }
     lines
 }
-
-/// A published result with its facts, or with the name of the missing rows.
-fn found(figure: &str, thesis: &str, facts: Option<(String, bool)>, what: &str) -> String {
-    match facts {
-        Some((facts, holds)) => verdict(figure, thesis, &facts, holds),
-        None => missing(figure, thesis, what),
-    }
-}
-
-/// Whether a value is within a tenth of a range from the thesis.
-fn about(value: f64, thesis: (f64, f64)) -> bool {
-    value >= 0.9 * thesis.0 && value <= 1.1 * thesis.1
-}
-
-/// Percentage by which a value is less than another one.
-fn loss(value: f64, than: f64) -> f64 {
-    100.0 * (1.0 - value / than)
-}
-
-/// A loss as text, followed by the word for less or for more.
-fn percent(loss: f64, less: &str, more: &str) -> String {
-    let word = if loss < 0.0 { more } else { less };
-    format!("{:.0} % {word}", loss.abs())
-}
-
-/// Whether a loss is within ten points of that in the thesis.
-fn loses(loss: f64, thesis: f64) -> bool {
-    (loss - thesis).abs() <= 10.0
-}
-
-/// Rows of one experiment.
-struct Rows<'a>(Vec<&'a Measured>);
-
-impl Rows<'_> {
-    /// The median of the first chosen row.
-    fn median(&self, chosen: impl Fn(&Measured) -> bool) -> Option<f64> {
-        self.0.iter().find(|row| chosen(row)).map(|row| row.median())
-    }
-
-    fn of(&self, source: Source) -> Option<f64> {
-        self.median(|row| row.rate.source == source)
-    }
-
-    /// The best of the chosen transfer methods, in GB/s.
-    fn best(&self, chosen: impl Fn(Method) -> bool) -> Option<(Method, f64)> {
-        let of_way = |row: &&Measured| match row.rate.source {
-            Source::Way(method) if row.unit == "GB/s" && chosen(method) => Some((method, row.median())),
-            _ => None,
-        };
-        let ways = self.0.iter().filter_map(of_way);
-        ways.max_by(|a, b| a.1.total_cmp(&b.1))
-    }
-}
-
-const ZERO_COPY: Source = Source::Way(Method::ZeroCopy);
 
 /// Figure 3.2: a load over the link, compared with one of the device's memory, and the CPU's.
 fn latency(rows: &Rows<'_>, lines: &mut Vec<String>) {

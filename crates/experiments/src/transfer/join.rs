@@ -79,8 +79,7 @@ impl Join {
         let mut values = Vec::new();
         for run in 0..=runs {
             let expected = self.fill(transfer.host()?, seed_of(run));
-            self.stream.fill(&mut self.sum, 0)?;
-            self.stream.synchronize()?;
+            self.reset()?;
             let start = Instant::now();
             for first in (0..bytes).step_by(chunk) {
                 let range = first..(first + chunk).min(bytes);
@@ -88,13 +87,11 @@ impl Join {
                     count: (range.len() / TUPLE_BYTES) as u64,
                     address: transfer.bring(&self.stream, range)?,
                 };
-                let sum = InOut(&mut self.sum);
-                self.kernel.launch(&self.stream, tuples, In(&self.table), sum)?;
+                self.probe(tuples)?;
             }
             self.stream.synchronize()?;
             let seconds = start.elapsed().as_secs_f64();
-            let found = self.stream.read(&self.sum, ..)?;
-            assert_eq!(found, [expected], "{method}: the sum of payloads");
+            assert_eq!(self.sum()?, expected, "{method}: the sum of payloads");
             if run > 0 {
                 values.push(bytes as f64 / seconds);
             }
@@ -108,8 +105,30 @@ impl Join {
         })
     }
 
+    /// The stream of all launches.
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Sets the sum to 0, and waits.
+    pub(super) fn reset(&mut self) -> Result<()> {
+        self.stream.fill(&mut self.sum, 0)?;
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Queues the lookup of tuples, and adds the payloads of the matches to the sum.
+    pub(super) fn probe(&mut self, tuples: Tuples) -> Result<()> {
+        let sum = InOut(&mut self.sum);
+        Ok(self.kernel.launch(&self.stream, tuples, In(&self.table), sum)?)
+    }
+
+    /// The sum.
+    pub(super) fn sum(&self) -> Result<u64> {
+        Ok(self.stream.read(&self.sum, ..)?[0])
+    }
+
     /// Fills the probe tuples with uniform keys. Returns the sum of the payloads of all matches.
-    fn fill(&self, bytes: &mut [u8], seed: u64) -> u64 {
+    pub(super) fn fill(&self, bytes: &mut [u8], seed: u64) -> u64 {
         let words: &mut [u64] = bytemuck::cast_slice_mut(bytes);
         let tuples = words.par_chunks_exact_mut(TUPLE_BYTES / 8).enumerate();
         let sums = tuples.map(|(row, tuple)| {

@@ -31,6 +31,16 @@ pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: 
         Source::Way(method) => Memory::pulled(device, method, bytes)?,
         Source::DeviceMemory => Memory::of_device(device, bytes)?,
         Source::Cpu => Memory::Own(HostMemory::new(bytes)?),
+        // Not measured.
+        Source::Peer(_) => {
+            return Ok(Rate {
+                source,
+                access: Access::Read,
+                piece: 128,
+                random: true,
+                values: Vec::new(),
+            });
+        }
     };
     let stream = device.stream()?;
     let kernel = LinkChase::new(device)?;
@@ -129,8 +139,8 @@ pub(super) fn by_extent(
     let mut memory = match source {
         Source::Way(method) => Memory::pulled(device, method, bytes)?,
         Source::DeviceMemory => Memory::of_device(device, bytes)?,
-        // The CPU has another TLB.
-        Source::Cpu => return Ok(()),
+        // The CPU has another TLB, and other devices are not measured.
+        Source::Cpu | Source::Peer(_) => return Ok(()),
     };
     let stream = device.stream()?;
     let kernel = LinkChase::new(device)?;

@@ -3,11 +3,51 @@
 use galatea_device::Device;
 use galatea_memory::transfer::{Access, Capabilities, Meter, Method, Result, TransferOptions, open};
 
+/// A way to read the memory of another device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PeerWay {
+    /// Loads of the kernel cross the link.
+    InPlace,
+    /// Chunks are copied to one of two buffers, while the kernel uses the other.
+    Copy,
+    /// The same, with a copy per piece of a chunk.
+    CopyPieces,
+    /// Managed memory, moved before it is used.
+    UnifiedPrefetch,
+    /// Managed memory, moved when it is accessed.
+    UnifiedMigration,
+}
+
+impl PeerWay {
+    /// All ways.
+    pub const ALL: [Self; 5] = [
+        Self::InPlace,
+        Self::Copy,
+        Self::CopyPieces,
+        Self::UnifiedPrefetch,
+        Self::UnifiedMigration,
+    ];
+}
+
+impl std::fmt::Display for PeerWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::InPlace => "in place",
+            Self::Copy => "copy by chunk",
+            Self::CopyPieces => "copy in pieces",
+            Self::UnifiedPrefetch => "unified prefetch",
+            Self::UnifiedMigration => "unified migration",
+        })
+    }
+}
+
 /// The memory that kernels, or the CPU's threads, accessed in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Host memory, accessed by kernels over the link.
     Way(Method),
+    /// The memory of another device, accessed by kernels over the link between the devices.
+    Peer(PeerWay),
     /// The device's own memory, accessed by kernels.
     DeviceMemory,
     /// Host memory, accessed by the CPU's threads.
@@ -18,6 +58,7 @@ impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Way(method) => method.fmt(f),
+            Self::Peer(way) => write!(f, "other device {way}"),
             Self::DeviceMemory => f.write_str("device memory"),
             Self::Cpu => f.write_str("CPU"),
         }

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions, PageOrder};
 use galatea_experiments::joins::{
-    Answer, Cooperation, EXPERIMENTS, GpuJoin, Morsels, OnDevice, PEER, Placement, RadixJoin, Row, Scale,
-    Shape, TableMemory, Workload, findings, no_partitioning, run,
+    Answer, Cooperation, EXPERIMENTS, GpuJoin, Morsels, PEER, Place, Placement, RadixJoin, Relations, Row,
+    Scale, Shape, TableMemory, Workload, findings, no_partitioning, run,
 };
 use galatea_kernels::JoinHashing;
 
@@ -154,7 +154,8 @@ fn cpu_joins_return_the_answer() {
 
 #[test]
 fn gpu_joins_return_the_answer_in_every_memory() {
-    let device = emulated(5);
+    let (device, peer) = (emulated(5), emulated(11));
+    let devices = (&device, Some(&peer));
     let mut join = GpuJoin::new(&device).unwrap();
     for shape in shapes() {
         let mut workload = Workload::new(&device, shape, 11).unwrap();
@@ -164,9 +165,12 @@ fn gpu_joins_return_the_answer_in_every_memory() {
             Placement::Host,
             Placement::Hybrid(bytes / 3, PageOrder::DeviceFirst),
             Placement::Hybrid(bytes / 3, PageOrder::Interleaved),
+            Placement::Peer(0, PageOrder::DeviceFirst),
+            Placement::Peer(bytes / 3, PageOrder::DeviceFirst),
+            Placement::Peer(bytes / 2, PageOrder::Interleaved),
         ] {
-            let Some(memory) = TableMemory::new((&device, None), join.stream(), bytes, placement).unwrap()
-            else {
+            let memory = TableMemory::new(devices, join.stream(), bytes, placement).unwrap();
+            let Some(memory) = memory else {
                 continue;
             };
             for hashing in [JoinHashing::Perfect, JoinHashing::Linear] {
@@ -175,9 +179,19 @@ fn gpu_joins_return_the_answer_in_every_memory() {
                 let table = memory.table(hashing, slots, shape.word_bytes).unwrap();
                 let found = join.run_in_place(&workload, &table).unwrap();
                 assert_eq!(found.answer, workload.answer(), "{shape:?}, {placement}");
-                let columns = OnDevice::new(&device, join.stream(), &workload).unwrap();
-                let [build, probe] = columns.rows();
-                assert_eq!(join.run(build, probe, &table).unwrap().answer, workload.answer());
+                for place in Place::ALL {
+                    let stream = join.stream().clone();
+                    let relations = Relations::new(devices, &stream, &shape, place).unwrap();
+                    let mut relations = relations.expect("another device");
+                    assert_eq!(relations.place(), place);
+                    relations.fill(&stream, &workload).unwrap();
+                    let found = relations.join(&mut join, &workload, &table).unwrap();
+                    assert_eq!(
+                        found.answer,
+                        workload.answer(),
+                        "{shape:?}, {placement}, {place:?}"
+                    );
+                }
             }
             assert!(memory.table(JoinHashing::Perfect, bytes, 8).is_err());
         }
@@ -228,18 +242,26 @@ fn cooperative_joins_return_the_answer() {
                     .gpu_het(&join, &workload, (&table, entries), &mut copy)
                     .unwrap();
                 assert_eq!(found.answer, workload.answer(), "GPU+Het, {shape:?}");
+                // Without a copy of the table, the CPU takes no part.
+                if !Cooperation::copies(&shape) {
+                    assert!((found.device_share - 1.0).abs() < 1e-9, "{found:?}");
+                }
             }
         }
     }
 }
 
-/// Every experiment runs on the small scale, and its checks hold.
+/// Every experiment runs on the small scale with another device, and its checks hold.
 #[test]
 fn every_experiment_has_rows_and_findings() {
     let device = emulated(7);
-    for name in EXPERIMENTS {
+    let scale = Scale {
+        peer: Some(emulated(12)),
+        ..Scale::small()
+    };
+    for name in EXPERIMENTS.into_iter().chain(PEER) {
         let mut rows: Vec<Row> = Vec::new();
-        let notes = run(&device, name, &Scale::small(), &mut |row| rows.push(row)).unwrap();
+        let notes = run(&device, name, &scale, &mut |row| rows.push(row)).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         assert!(rows.len() > 4, "{name}: {rows:?}");
         for row in &rows {
@@ -257,28 +279,71 @@ fn every_experiment_has_rows_and_findings() {
     }
 }
 
-/// Tables in the memory of another device have right answers, and without one there is a note.
+/// Tables and relations of another device have rows in each figure. Without one there is a note, and the
+/// other places are measured.
 #[test]
-fn another_device_has_tables() {
+fn another_device_has_tables_and_relations() {
     let device = emulated(9);
     let scale = Scale {
         peer: Some(emulated(10)),
         ..Scale::small()
     };
-    let mut rows: Vec<Row> = Vec::new();
-    let notes = run(&device, PEER, &scale, &mut |row| rows.push(row)).unwrap();
-    assert!(notes.is_empty(), "{notes:?}");
-    for table in ["device", "other device", "two devices", "two devices interleaved"] {
-        assert!(rows.iter().any(|row| row.table == table), "{table}");
+    let rows_of = |name, scale: &Scale| {
+        let mut rows: Vec<Row> = Vec::new();
+        let notes = run(&device, name, scale, &mut |row| rows.push(row)).unwrap();
+        (rows, notes)
+    };
+    for name in PEER {
+        let (rows, _) = rows_of(name, &scale);
+        for table in ["device", "other device", "two devices interleaved"] {
+            assert!(rows.iter().any(|row| row.table == table), "{name}: {table}");
+        }
+        let other = |row: &&Row| row.algorithm.ends_with("(columns on the other device)");
+        assert!(rows.iter().any(|row| other(&row)), "{name}");
+        assert!(!rows.iter().all(|row| other(&row)), "{name}");
+        let (rows, notes) = rows_of(name, &Scale::small());
+        assert!(rows.is_empty());
+        assert!(notes[0].contains("no other device"), "{notes:?}");
     }
-    for finding in findings(&rows) {
-        assert!(!finding.contains("was not measured"), "{finding}");
+    // Hashings, and orders of pages.
+    let (rows, _) = rows_of("peer_tuples", &scale);
+    for hashing in ["GPU perfect", "GPU linear probing"] {
+        for table in ["device", "other device", "two devices", "two devices interleaved"] {
+            let found = rows
+                .iter()
+                .any(|row| row.algorithm.starts_with(hashing) && row.table == table);
+            assert!(found, "{hashing}, {table}");
+        }
     }
-    let notes = run(&device, PEER, &Scale::small(), &mut |_| ()).unwrap();
-    assert!(
-        notes.iter().any(|note| note.contains("no other device")),
-        "{notes:?}"
-    );
+    for name in ["relation_places", "table_places"] {
+        let (with, notes) = rows_of(name, &scale);
+        assert!(notes.is_empty(), "{notes:?}");
+        let (without, notes) = rows_of(name, &Scale::small());
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("no other device") && without.len() >= 6 && without.len() < with.len());
+        for finding in findings(&without) {
+            assert!(!finding.contains("was not measured"), "{finding}");
+        }
+    }
+}
+
+/// A share of the table on the device is that of its row.
+#[test]
+fn shares_of_tables_are_measured() {
+    let device = emulated(13);
+    let scale = Scale {
+        peer: Some(emulated(14)),
+        ..Scale::small()
+    };
+    for (name, orders) in [("shares", 1), ("peer_shares", 2)] {
+        let mut rows: Vec<Row> = Vec::new();
+        run(&device, name, &scale, &mut |row| rows.push(row)).unwrap();
+        assert_eq!(rows.len(), 3 * (2 + 5 * orders), "{name}");
+        for row in rows {
+            assert!((row.table_share - row.value).abs() < 0.02, "{}", row.csv());
+            assert_eq!(row.predicted.is_some(), row.value > 0.0 && row.value < 1.0);
+        }
+    }
 }
 
 /// Points after the time limit are noted.

@@ -2,8 +2,9 @@
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_experiments::transfer::{
-    EXPERIMENTS, InPlace, Join, Measured, Scale, Source, TUPLE_BYTES, both_directions, by_selectivity,
-    by_selectivity_on_cpu, cpu_reads, findings, latency, rates, run, two_way_methods,
+    EXPERIMENTS, InPlace, Join, Measured, PEER, PeerWay, Scale, Source, TUPLE_BYTES, WITHOUT_MEANING,
+    both_directions, by_selectivity, by_selectivity_on_cpu, cpu_reads, findings, latency, peer_reads, rates,
+    run, two_way_methods,
 };
 use galatea_memory::transfer::{Access, Method, TransferOptions};
 
@@ -210,5 +211,41 @@ fn hash_probes_run_over_every_transfer_method() {
             let rate = join.rate(&device, method, bytes, &options, 2).unwrap();
             assert_eq!((rate.source, rate.values.len()), (Source::Way(method), 2));
         }
+    }
+}
+
+/// Tuples in the memory of another device find their entries in every way, and the findings name the others.
+#[test]
+fn tuples_of_another_device_are_probed() {
+    let (device, peer) = (emulated(18), emulated(19));
+    for bytes in [16 * 16 * 37, 400 << 10] {
+        let scale = Scale {
+            bytes,
+            runs: 2,
+            peer: Some(peer.clone()),
+            ..Scale::small()
+        };
+        let mut rows = Vec::new();
+        run(&device, PEER, &scale, &mut |row| rows.push(row)).unwrap();
+        for way in PeerWay::ALL {
+            let found = rows.iter().filter(|row| row.rate.source == Source::Peer(way));
+            assert_eq!(found.count(), 2, "{way}: a row per unit");
+        }
+        let lines = findings(&rows);
+        for line in &lines {
+            assert!(!line.contains("was not measured"), "{line}");
+        }
+        let last = lines.last().expect("findings");
+        assert!(
+            WITHOUT_MEANING.iter().all(|method| last.contains(method.name())),
+            "{last}"
+        );
+    }
+    let mut rows = 0;
+    run(&device, PEER, &Scale::small(), &mut |_| rows += 1).unwrap();
+    assert_eq!(rows, 0, "no rows without another device");
+    for (piece, random) in [(512, false), (16, true), (4, true)] {
+        let rate = peer_reads((&device, &peer), 64 << 10, (piece, random), 2).unwrap();
+        assert_eq!(rate.map(|rate| rate.values.len()), Some(2));
     }
 }

@@ -9,6 +9,9 @@
 //!
 //! Only pages in the memory of a device are charged to its budget.
 
+mod copies;
+mod ranges;
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
@@ -26,10 +29,10 @@ use crate::pins::host_memory_error;
 use crate::stream::Stream;
 use crate::sys::{Backend, Code, Mapping, Peer};
 
+use ranges::ranges;
+
 /// Size of a page.
 const PAGE: u64 = 2 << 20;
-/// Number of consecutive pages with the same share on the device, if pages are interleaved.
-const STRIPE: u64 = 32;
 
 /// The order of pages in the two memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -265,12 +268,21 @@ impl HybridMemory {
             parts.push((offset, bytes));
         }
         self.context.check("cuMemRelease", released)?;
-        let access = CUmemAccessDesc {
-            location: device_location(&self.context),
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        // SAFETY: the part is one whole mapping, and one descriptor is passed.
-        let code = unsafe { (table.cuMemSetAccess)(base + offset, size(bytes), &raw const access, 1) };
+        // The owner of the memory may access it, too: the driver may copy by the engines of either device.
+        let device = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        let own = device_location(&self.context);
+        let owner = (location.type_ == device && location.id != own.id).then_some(location);
+        let access: Vec<_> = [own]
+            .into_iter()
+            .chain(owner)
+            .map(|location| CUmemAccessDesc {
+                location,
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            })
+            .collect();
+        // SAFETY: the part is one whole mapping, and all descriptors are passed.
+        let code =
+            unsafe { (table.cuMemSetAccess)(base + offset, size(bytes), access.as_ptr(), access.len()) };
         self.context.check("cuMemSetAccess", code)
     }
 
@@ -432,66 +444,4 @@ fn host_location(context: &Context, table: &Mapping) -> Result<Option<CUmemLocat
     }
     context.alive()?;
     Ok(None)
-}
-
-/// Ranges of pages in one memory: first page, number, and whether they are on the device.
-fn ranges(pages: u64, on_device: u64, order: PageOrder) -> Vec<(u64, u64, bool)> {
-    let stripe = match order {
-        PageOrder::DeviceFirst => pages,
-        PageOrder::Interleaved => STRIPE,
-    };
-    let mut ranges = Vec::new();
-    let (mut first, mut placed) = (0, 0);
-    while first < pages {
-        let end = (first + stripe).min(pages);
-        // The device's share of all pages up to the end, rounded down.
-        let until = (u128::from(end) * u128::from(on_device) / u128::from(pages)) as u64;
-        let count = until - placed;
-        for (start, count, of_device) in [(first, count, true), (first + count, end - first - count, false)] {
-            if count > 0 {
-                ranges.push((start, count, of_device));
-            }
-        }
-        placed = until;
-        first = end;
-    }
-    ranges
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_placed_once_in_proportion() {
-        for (pages, on_device) in [
-            (1, 0),
-            (1, 1),
-            (31, 7),
-            (32, 16),
-            (33, 16),
-            (1000, 333),
-            (640, 640),
-        ] {
-            for order in [PageOrder::DeviceFirst, PageOrder::Interleaved] {
-                let ranges = ranges(pages, on_device, order);
-                let mut next = 0;
-                for (first, count, _) in &ranges {
-                    assert_eq!(*first, next);
-                    next += count;
-                }
-                let placed: u64 = ranges.iter().filter(|range| range.2).map(|range| range.1).sum();
-                assert_eq!((next, placed), (pages, on_device), "{order:?}");
-                if order == PageOrder::Interleaved {
-                    let share = on_device as f64 / pages as f64;
-                    let stripes = ranges.iter().filter(|range| range.2 && range.0 + STRIPE <= pages);
-                    for (_, count, _) in stripes {
-                        assert!((*count as f64 - share * STRIPE as f64).abs() <= 1.0, "{ranges:?}");
-                    }
-                } else {
-                    assert!(ranges.len() <= 2 && (on_device == 0 || ranges[0].2));
-                }
-            }
-        }
-    }
 }
