@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 /// Seed of the build side's values, which are hashes of its keys.
 const BUILD_SEED: u64 = 0x6275_696c_6400_0000;
-/// One in this number of probe values is rewritten before each run.
+/// One in this number of probe tuples is rewritten before each run.
 const REFRESHED: usize = 61;
 /// Tuples that a task fills.
 const PIECE: usize = 1 << 16;
@@ -86,6 +86,10 @@ pub struct Inputs {
     pub(super) build: Relation,
     /// The probe side, S.
     pub(super) probe: Relation,
+    /// Keys of the probe side are less: the number of tuples of the build side, or more.
+    domain: u64,
+    /// Number of calls of [`Self::refresh`].
+    refreshed: u64,
     /// The sum of the values of both sides of all matches.
     sum: u64,
     /// The sum of the hashes of the probe side, to check partitionings.
@@ -104,6 +108,11 @@ fn step(count: usize) -> usize {
     (near.max(1)..).find(|step| gcd(*step, count) == 1).unwrap_or(1)
 }
 
+/// A uniform number below `domain`, from a random one.
+fn below(random: u64, domain: u64) -> u64 {
+    ((u128::from(random) * u128::from(domain)) >> 64) as u64
+}
+
 /// Adds pairs of numbers, modulo 2^64.
 fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1))
@@ -118,6 +127,8 @@ impl Inputs {
         Ok(Self {
             build: Relation::new(device, build)?,
             probe: Relation::new(device, probe)?,
+            domain: 1,
+            refreshed: 0,
             sum: 0,
             hash: 0,
         })
@@ -139,6 +150,11 @@ impl Inputs {
         self.sum
     }
 
+    /// Keys of the probe side are less.
+    pub(super) fn domain(&self) -> u64 {
+        self.domain
+    }
+
     /// The sum of the hashes of the probe side.
     pub(super) fn hash(&self) -> u64 {
         self.hash
@@ -154,7 +170,17 @@ impl Inputs {
     /// # Errors
     /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
     pub fn fill(&mut self, build: usize, probe: usize, seed: u64) -> Result<()> {
+        self.fill_keys((build, probe), build as u64, seed)
+    }
+
+    /// Fills both sides, the probe side with keys below `domain`. [`Self::sum`] is that of a join only if the
+    /// build side has all of these keys.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
+    pub(super) fn fill_keys(&mut self, (build, probe): (usize, usize), domain: u64, seed: u64) -> Result<()> {
         (self.build.count, self.probe.count) = (build, probe);
+        self.domain = domain;
         let step = step(build.max(1)) as u128;
         let keys = words(&mut self.build.keys)?[..build].par_chunks_mut(PIECE);
         let values = words(&mut self.build.values)?[..build].par_chunks_mut(PIECE);
@@ -177,7 +203,7 @@ impl Inputs {
             let (mut sum, mut hash) = (0u64, 0u64);
             for (row, (key, value)) in rows.zip(keys.iter_mut().zip(values)) {
                 let random = mix64((seed << 40) ^ row);
-                *key = ((u128::from(random) * build as u128) >> 64) as u64;
+                *key = below(random, domain);
                 *value = random.rotate_left(32);
                 sum = sum.wrapping_add(*value).wrapping_add(mix64(BUILD_SEED ^ *key));
                 hash = hash.wrapping_add(RadixCheck::hash(*key, *value));
@@ -188,23 +214,31 @@ impl Inputs {
         Ok(())
     }
 
-    /// Rewrites some values of the probe side, so that the sum of another run is wrong.
+    /// Rewrites some tuples of the probe side, so that the sum and the histograms of another run are wrong.
     ///
     /// # Errors
     /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
     pub fn refresh(&mut self, seed: u64) -> Result<()> {
-        let count = self.probe.count;
+        let (count, domain) = (self.probe.count, self.domain);
+        // The same seed twice gives other tuples.
+        self.refreshed += 1;
+        let seed = mix64(seed ^ mix64(self.refreshed));
         let values = words(&mut self.probe.values)?[..count].par_chunks_mut(REFRESHED);
-        let keys: &[u64] = bytemuck::cast_slice(self.probe.keys.as_slice());
-        let pieces = keys[..count].par_chunks(REFRESHED).zip(values);
+        let keys = words(&mut self.probe.keys)?[..count].par_chunks_mut(REFRESHED);
+        let pieces = keys.zip(values);
         let changes = pieces
             .enumerate()
             .with_min_len(4096)
             .map(|(piece, (keys, values))| {
-                let value = mix64(seed ^ ((piece as u64) << 20));
-                let old = std::mem::replace(&mut values[0], value);
-                let hash = |value| RadixCheck::hash(keys[0], value);
-                (value.wrapping_sub(old), hash(value).wrapping_sub(hash(old)))
+                let random = mix64(seed ^ ((piece as u64) << 20));
+                let new = (below(random, domain), random.rotate_left(32));
+                let old = (
+                    std::mem::replace(&mut keys[0], new.0),
+                    std::mem::replace(&mut values[0], new.1),
+                );
+                let sum = |(key, value): (u64, u64)| value.wrapping_add(mix64(BUILD_SEED ^ key));
+                let hash = |(key, value): (u64, u64)| RadixCheck::hash(key, value);
+                (sum(new).wrapping_sub(sum(old)), hash(new).wrapping_sub(hash(old)))
             });
         let change = changes.reduce(|| (0, 0), add);
         (self.sum, self.hash) = add((self.sum, self.hash), change);

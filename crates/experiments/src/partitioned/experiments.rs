@@ -298,7 +298,7 @@ impl Figure<'_> {
     fn across_the_link(&mut self) -> Result<()> {
         let workload = (0, self.scale.partitioned);
         let tuples = workload.1 * self.scale.million;
-        let mut inputs = self.rig.inputs(1, tuples, 1)?;
+        let mut inputs = self.rig.probe_side(tuples, 1)?;
         let published = RadixAlgorithm::PUBLISHED.map(First::Direct);
         for first in published.into_iter().chain([STAGED]) {
             let fanouts = self.scale.link_fanouts.clone();
@@ -350,7 +350,7 @@ impl Figure<'_> {
     /// Figure 4.19: one pass in device memory, by fanout.
     fn in_memory(&mut self) -> Result<()> {
         let tuples = self.scale.partitioned * self.scale.million;
-        let inputs = self.rig.inputs(1, tuples, 1)?;
+        let inputs = self.rig.probe_side(tuples, 1)?;
         let mut pass = InMemory::new(self.rig, &inputs)?;
         for algorithm in RadixAlgorithm::ALL {
             for bits in self.scale.fanouts.clone() {

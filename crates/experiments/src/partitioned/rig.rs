@@ -122,8 +122,18 @@ impl Rig {
 
     /// Takes relations with these numbers of tuples, filled. [`Self::keep`] returns their memory.
     pub(super) fn inputs(&mut self, build: usize, probe: usize, seed: u64) -> Result<Inputs> {
+        self.filled((build, probe), build as u64, seed)
+    }
+
+    /// Takes a probe side with this number of tuples, whose keys are below it. The build side is one tuple.
+    pub(super) fn probe_side(&mut self, tuples: usize, seed: u64) -> Result<Inputs> {
+        self.filled((1, tuples), tuples as u64, seed)
+    }
+
+    fn filled(&mut self, (build, probe): (usize, usize), domain: u64, seed: u64) -> Result<Inputs> {
+        let counts = (build, probe);
         let mut inputs = match self.inputs.take() {
-            Some(inputs) if inputs.counts() == (build, probe) => return Ok(inputs),
+            Some(inputs) if inputs.counts() == counts && inputs.domain() == domain => return Ok(inputs),
             Some(inputs) if inputs.capacity().0 >= build && inputs.capacity().1 >= probe => inputs,
             old => {
                 let (old_build, old_probe) = old.as_ref().map_or((0, 0), Inputs::capacity);
@@ -132,7 +142,7 @@ impl Rig {
                 Inputs::new(&self.device, build.max(old_build), probe.max(old_probe))?
             }
         };
-        inputs.fill(build, probe, seed)?;
+        inputs.fill_keys(counts, domain, seed)?;
         Ok(inputs)
     }
 
@@ -279,5 +289,36 @@ impl Pass {
     pub(super) fn run(&self, rig: &Rig, tuples: RadixTuples, output: RadixRows, starts: u64) -> Result<()> {
         let grid = self.count(rig, tuples, starts)?;
         self.scatter(rig, tuples, grid, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use galatea_device::{DeviceOptions, EmulatorOptions};
+
+    use super::*;
+
+    /// Partitioned tuples have different keys, and others after each refresh.
+    #[test]
+    fn probe_sides_have_uniform_keys() {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).unwrap();
+        let mut rig = Rig::new(&device, 1 << 16).unwrap();
+        let mut inputs = rig.probe_side(5000, 1).unwrap();
+        let keys = |inputs: &Inputs| inputs.probe.columns().0.to_vec();
+        let distinct: HashSet<u64> = keys(&inputs).into_iter().collect();
+        // 1 - 1/e of 5000.
+        assert!((3000..3300).contains(&distinct.len()), "{}", distinct.len());
+        assert!(distinct.into_iter().all(|key| key < 5000));
+        for _ in 0..2 {
+            let before = keys(&inputs);
+            inputs.refresh(7).unwrap();
+            assert_ne!(keys(&inputs), before);
+            let (keys, values) = inputs.probe.columns();
+            let hashes = keys.iter().zip(values);
+            let hashes = hashes.map(|(key, value)| RadixCheck::hash(*key, *value));
+            assert_eq!(inputs.hash(), hashes.fold(0, u64::wrapping_add));
+        }
     }
 }
