@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
 use galatea_kernels::flow::mix64;
-use galatea_kernels::{RadixCheck, RadixTuples};
+use galatea_kernels::{RadixCheck, RadixTuples, RadixValues};
 use rayon::prelude::*;
 
 /// Seed of the build side's values, which are hashes of its keys.
@@ -58,7 +58,7 @@ impl Relation {
     pub(super) fn tuples(&self) -> RadixTuples {
         RadixTuples {
             keys: self.mapped.0,
-            values: Some(self.mapped.1),
+            values: RadixValues::Column(self.mapped.1),
             count: self.count as u64,
         }
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use galatea_device::{DeviceBuffer, Result};
-use galatea_kernels::{RADIX_MOST_BITS, RadixAlgorithm, RadixBits, RadixRows, RadixTable, RadixTuples};
+use galatea_kernels::{
+    RADIX_MOST_BITS, RadixAlgorithm, RadixBits, RadixRows, RadixTable, RadixTuples, RadixValues,
+};
 
 use super::data::Inputs;
 use super::options::{First, Options};
@@ -509,7 +511,7 @@ impl InMemory {
         let count = inputs.probe.count as u64;
         let tuples = RadixTuples {
             keys: self.keys.address(),
-            values: Some(self.values.address()),
+            values: RadixValues::Column(self.values.address()),
             count,
         };
         let stream = &rig.kernels;

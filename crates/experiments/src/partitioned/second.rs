@@ -2,7 +2,9 @@
 //! another.
 
 use galatea_device::{DeviceBuffer, Event, Result};
-use galatea_kernels::{RADIX_TUPLE_BYTES, RadixBits, RadixPair, RadixRows, RadixSlice, RadixTuples};
+use galatea_kernels::{
+    RADIX_TUPLE_BYTES, RadixBits, RadixPair, RadixRows, RadixSlice, RadixTuples, RadixValues,
+};
 
 use super::options::Options;
 use super::rig::{Pass, Rig};
@@ -111,7 +113,7 @@ impl SecondHalf {
             let partition = |batch: &Batch, from: &DeviceBuffer<u64>, side: usize| {
                 let tuples = RadixTuples {
                     keys: from.address(),
-                    values: None,
+                    values: RadixValues::Rows,
                     count: batch.rows.into(),
                 };
                 let rows = RadixRows::Array(second.rows[side].address());

@@ -22,7 +22,9 @@
 use std::time::Instant;
 
 use galatea_device::{DeviceBuffer, Event, Result};
-use galatea_kernels::{RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixRows, RadixTuples};
+use galatea_kernels::{
+    RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixRows, RadixTuples, RadixValues,
+};
 
 use super::data::{Inputs, Relation};
 use super::host::{HostRows, TASK};
@@ -249,7 +251,7 @@ impl Join {
             let [columns, rows] = &self.slots[slot];
             let tuples = RadixTuples {
                 keys: columns.address(),
-                values: Some(columns.address() + 8 * chunk as u64),
+                values: RadixValues::Column(columns.address() + 8 * chunk as u64),
                 count: count as u64,
             };
             let Some(state) = &self.state else { continue };
@@ -399,7 +401,7 @@ impl Join {
         let bits = self.bits.0.bits + self.bits.1.bits;
         let table = self.options.table(domain);
         let tables = (bits, self.options.perfect, table, self.options.entries);
-        let work = (next.address(), self.sums.address());
+        let work = (next.address(), self.sums.address(), None);
         let sides = (pages(Side::Build), pages(Side::Probe));
         rig.slices.launch(&rig.kernels, sides, tables, work, most)
     }
