@@ -79,6 +79,7 @@ pub const THESIS: &[Figure] = &[
     figure("3.19", "join selectivity", Module::Joins, "match_rate"),
     figure("3.20", "CPU and GPU together", Module::Joins, "cooperation"),
     figure("4.1", "join scaling", Module::Joins, "tuples"),
+    figure("4.3", "destinations of partitions", Module::Partitioned, "4.3"),
     figure("4.5", "granularity and alignment", Module::Transfer, "pieces"),
     figure("4.6", "TLB", Module::Transfer, "tlb"),
     figure("4.12", "scaling of the Triton join", Module::Partitioned, "4.12"),

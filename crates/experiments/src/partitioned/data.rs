@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView, Result};
 use galatea_kernels::flow::mix64;
-use galatea_kernels::{RadixCheck, RadixTuples, RadixValues};
+use galatea_kernels::{JoinRows, RadixCheck, RadixTuples, RadixValues};
 use rayon::prelude::*;
 
 /// Seed of the build side's values, which are hashes of its keys.
@@ -70,6 +70,15 @@ impl Relation {
         Ok([view(&self.keys)?, view(&self.values)?])
     }
 
+    /// The rows, for a join without partitions.
+    pub(super) fn rows(&self) -> JoinRows {
+        JoinRows {
+            keys: self.mapped.0,
+            payloads: self.mapped.1,
+            rows: self.count as u64,
+        }
+    }
+
     /// The columns.
     pub(super) fn columns(&self) -> (&[u64], &[u64]) {
         let keys: &[u64] = bytemuck::cast_slice(self.keys.as_slice());
@@ -88,6 +97,7 @@ pub struct Inputs {
     pub(super) probe: Relation,
     /// Keys of the probe side are less: the number of tuples of the build side, or more.
     domain: u64,
+    seed: u64,
     /// Number of calls of [`Self::refresh`].
     refreshed: u64,
     /// The sum of the values of both sides of all matches.
@@ -113,6 +123,18 @@ fn below(random: u64, domain: u64) -> u64 {
     ((u128::from(random) * u128::from(domain)) >> 64) as u64
 }
 
+/// The number whose product with `step` is 1 modulo `count`; both have no divisor in common.
+fn inverse(step: u64, count: u64) -> u64 {
+    let (mut rest, mut next) = (i128::from(count), i128::from(step));
+    let (mut factor, mut of_next) = (0i128, 1i128);
+    while next != 0 {
+        let times = rest / next;
+        (rest, next) = (next, rest - times * next);
+        (factor, of_next) = (of_next, factor - times * of_next);
+    }
+    factor.rem_euclid(i128::from(count)) as u64
+}
+
 /// Adds pairs of numbers, modulo 2^64.
 fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1))
@@ -128,6 +150,7 @@ impl Inputs {
             build: Relation::new(device, build)?,
             probe: Relation::new(device, probe)?,
             domain: 1,
+            seed: 0,
             refreshed: 0,
             sum: 0,
             hash: 0,
@@ -155,9 +178,36 @@ impl Inputs {
         self.domain
     }
 
+    /// The sum of the record numbers of both sides of all matches, if each tuple's value is its position.
+    #[must_use]
+    pub fn numbers(&self) -> u64 {
+        let count = self.build.count as u64;
+        let inverse = inverse(step(self.build.count) as u64, count);
+        let begin = self.seed % count;
+        // A build side has fewer than 2^32 tuples, so products have 64 bits.
+        let of_build = |key: u64| (key * inverse % count + count - begin) % count;
+        let (keys, _) = self.probe.columns();
+        let rows = keys.par_iter().enumerate().with_min_len(PIECE);
+        rows.map(|(row, key)| of_build(*key).wrapping_add(row as u64))
+            .reduce(|| 0, u64::wrapping_add)
+    }
+
     /// The sum of the hashes of the probe side.
     pub(super) fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// The same, computed from the columns by all threads.
+    pub(super) fn hash_by_cpu(&self) -> u64 {
+        let (keys, values) = self.probe.columns();
+        let pieces = keys.par_chunks(PIECE).zip(values.par_chunks(PIECE));
+        let hash = |(keys, values): (&[u64], &[u64])| {
+            let pairs = keys.iter().zip(values);
+            pairs.fold(0u64, |sum, (key, value)| {
+                sum.wrapping_add(RadixCheck::hash(*key, *value))
+            })
+        };
+        pieces.map(hash).reduce(|| 0, u64::wrapping_add)
     }
 
     /// Number of tuples of both sides.
@@ -180,7 +230,7 @@ impl Inputs {
     /// [`DeviceError::HostMemoryShared`] while a copy uses the memory.
     pub(super) fn fill_keys(&mut self, (build, probe): (usize, usize), domain: u64, seed: u64) -> Result<()> {
         (self.build.count, self.probe.count) = (build, probe);
-        self.domain = domain;
+        (self.domain, self.seed) = (domain, seed);
         let step = step(build.max(1)) as u128;
         let keys = words(&mut self.build.keys)?[..build].par_chunks_mut(PIECE);
         let values = words(&mut self.build.values)?[..build].par_chunks_mut(PIECE);
@@ -249,6 +299,15 @@ impl Inputs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn record_numbers_follow_from_keys() {
+        for count in [1, 2, 3, 10, 1000, 4096, 12_345] {
+            let step = step(count) as u64;
+            let inverse = inverse(step, count as u64);
+            assert!((0..count as u64).all(|row| row * step % count as u64 * inverse % count as u64 == row));
+        }
+    }
 
     #[test]
     fn steps_visit_every_key() {

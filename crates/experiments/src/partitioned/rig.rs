@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use galatea_device::{Device, DeviceBuffer, Result, SharedMemory, Stream};
 use galatea_kernels::{
-    RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin, RadixOffsets,
-    RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices, RadixTuples,
+    RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin,
+    RadixMaterialise, RadixOffsets, RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices,
+    RadixTuples,
 };
 
+use super::clock::{Clock, Phase};
 use super::data::Inputs;
+use super::histogram::histogram;
 use crate::runs::median;
 
 /// Rates that bound all algorithms, in bytes per second.
@@ -88,12 +91,15 @@ pub struct Rig {
     pub(super) refine: RadixRefine,
     pub(super) slices: RadixSlices,
     pub(super) check: RadixCheck,
+    pub(super) materialise: RadixMaterialise,
     /// The rates of the machine.
     pub limits: Limits,
     /// Relations that experiments use one after another.
     inputs: Option<Inputs>,
     /// Host memory for state, likewise.
     shared: Option<Arc<SharedMemory>>,
+    /// Times of phases, if one stream has all work.
+    clock: Option<Clock>,
 }
 
 impl Rig {
@@ -114,10 +120,60 @@ impl Rig {
             refine: RadixRefine::new(device)?,
             slices: RadixSlices::new(device)?,
             check: RadixCheck::new(device)?,
+            materialise: RadixMaterialise::new(device)?,
             limits: limits(device, bytes)?,
             inputs: None,
             shared: None,
+            clock: None,
         })
+    }
+
+    /// The same kernels with one stream for all work, so that phases do not overlap, and with a clock.
+    pub(super) fn serial(&self) -> Self {
+        Self {
+            device: self.device.clone(),
+            copies: self.kernels.clone(),
+            kernels: self.kernels.clone(),
+            spills: self.kernels.clone(),
+            histogram: self.histogram.clone(),
+            offsets: self.offsets.clone(),
+            gather: self.gather.clone(),
+            join: self.join.clone(),
+            refine: self.refine.clone(),
+            slices: self.slices.clone(),
+            check: self.check.clone(),
+            materialise: self.materialise.clone(),
+            limits: self.limits,
+            inputs: None,
+            shared: None,
+            clock: Some(Clock::default()),
+        }
+    }
+
+    /// Starts the clock, if there is one.
+    pub(super) fn begin(&self) -> Result<()> {
+        match &self.clock {
+            Some(clock) => clock.begin(&self.kernels),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a phase, if there is a clock.
+    pub(super) fn mark(&self, phase: Phase) -> Result<()> {
+        match &self.clock {
+            Some(clock) => clock.mark(&self.kernels, phase),
+            None => Ok(()),
+        }
+    }
+
+    /// The seconds of each phase since [`Self::begin`]; none without a clock.
+    pub(super) fn phases(&self) -> Result<Vec<(Phase, f64)>> {
+        let phases = self
+            .clock
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), Clock::phases)?;
+        let seconds = |(phase, time): (Phase, std::time::Duration)| (phase, time.as_secs_f64());
+        Ok(phases.into_iter().map(seconds).collect())
     }
 
     /// Takes relations with these numbers of tuples, filled. [`Self::keep`] returns their memory.
@@ -236,6 +292,8 @@ pub(super) struct Pass {
     bits: RadixBits,
     order: RadixOrder,
     blocks: u32,
+    /// The histogram, and the pass itself.
+    phases: [Phase; 2],
     counts: DeviceBuffer<u32>,
     second: DeviceBuffer<u64>,
 }
@@ -250,10 +308,19 @@ impl Pass {
             bits,
             order: RadixOrder::Partitions,
             blocks,
+            phases: [Phase::PrefixSum, Phase::FirstPass],
             counts: rig.device.zeroed(&rig.kernels, blocks as usize * bits.parts())?,
             second: rig.device.alloc(&rig.kernels, second)?.assume_written(),
             scatter,
         })
+    }
+
+    /// A second pass.
+    pub(super) fn second(self) -> Self {
+        Self {
+            phases: [Phase::SecondPrefixSum, Phase::SecondPass],
+            ..self
+        }
     }
 
     pub(super) fn bits(&self) -> RadixBits {
@@ -268,6 +335,30 @@ impl Pass {
         rig.histogram.launch(stream, tuples, self.bits, grid, counts)?;
         rig.offsets
             .launch(stream, (grid, self.bits, self.order), counts, starts)?;
+        rig.mark(self.phases[0])?;
+        Ok(grid)
+    }
+
+    /// Overwrites the positions of an earlier run.
+    pub(super) fn clear(&mut self, rig: &Rig) -> Result<()> {
+        rig.kernels.fill(&mut self.counts, 0xff)
+    }
+
+    /// The first positions of each block in each partition, after [`Self::count`].
+    pub(super) fn counts(&self, rig: &Rig) -> Result<Vec<u32>> {
+        rig.kernels.read(&self.counts, ..)
+    }
+
+    /// As [`Self::count`], but the CPU counts, and waits for earlier work.
+    pub(super) fn count_on_cpu(&mut self, rig: &Rig, keys: &[u64], starts: u64) -> Result<RadixGrid> {
+        let grid = RadixGrid::new(keys.len() as u64, self.blocks);
+        let counts = histogram(keys, grid, self.bits);
+        let stream = &rig.kernels;
+        stream.copy_from_slice(self.counts.slice_mut(..counts.len())?, &counts)?;
+        let address = self.counts.address();
+        rig.offsets
+            .launch(stream, (grid, self.bits, self.order), address, starts)?;
+        rig.mark(self.phases[0])?;
         Ok(grid)
     }
 
@@ -282,7 +373,8 @@ impl Pass {
         let (counts, second) = (self.counts.address(), self.second.address());
         let stream = &rig.kernels;
         self.scatter
-            .launch(stream, tuples, (grid, self.bits), counts, output, second)
+            .launch(stream, tuples, (grid, self.bits), counts, output, second)?;
+        rig.mark(self.phases[1])
     }
 
     /// Queues all steps.
