@@ -83,6 +83,9 @@ pub const THESIS: &[Figure] = &[
     figure("4.5", "granularity and alignment", Module::Transfer, "pieces"),
     figure("4.6", "TLB", Module::Transfer, "tlb"),
     figure("4.12", "scaling of the Triton join", Module::Partitioned, "4.12"),
+    figure("4.13", "utilisation of the link", Module::Partitioned, "4.13"),
+    figure("4.14", "time by phase", Module::Partitioned, "4.14"),
+    figure("4.15", "bounds by phase", Module::Partitioned, "4.15"),
     figure("4.16", "partitioning by CPU and GPU", Module::Partitioned, "4.16"),
     figure(
         "4.17",

@@ -10,8 +10,8 @@ use super::row::Row;
 use super::scale::Scale;
 
 /// Figures of the thesis, in the order in which they run.
-pub const FIGURES: [&str; 10] = [
-    "4.12", "4.17", "4.18", "4.19", "4.21", "4.25", "4.23", "4.16", "4.20", "4.3",
+pub const FIGURES: [&str; 13] = [
+    "4.12", "4.17", "4.18", "4.19", "4.21", "4.25", "4.23", "4.16", "4.20", "4.3", "4.13", "4.14", "4.15",
 ];
 
 /// Experiments without a figure in the thesis, which run by name only.
@@ -39,6 +39,9 @@ pub fn run(rig: &mut Rig, figure: &str, scale: &Scale, out: &mut dyn FnMut(Row))
         "chunks" => experiments.chunks(),
         "4.3" => experiments.destinations(),
         "4.12" => experiments.scaling(),
+        "4.13" => experiments.utilisation(),
+        "4.14" => experiments.breakdown(),
+        "4.15" => experiments.bounds(),
         "4.16" => experiments.processors(),
         "4.17" => experiments.first_passes(),
         "4.18" => experiments.across_the_link(),

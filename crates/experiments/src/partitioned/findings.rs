@@ -3,6 +3,7 @@
 
 mod joins;
 mod passes;
+mod phases;
 mod rows;
 
 use self::rows::Rows;
@@ -17,6 +18,9 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
     for (figure, say) in [
         ("4.3", passes::destinations as fn(&Rows<'_>, &mut Vec<String>)),
         ("4.12", joins::scaling),
+        ("4.13", phases::utilisation),
+        ("4.14", phases::breakdown),
+        ("4.15", phases::bounds),
         ("4.16", joins::processors),
         ("4.17", joins::first_passes),
         ("4.18", passes::across_the_link),
@@ -123,6 +127,49 @@ mod tests {
             holds(&rows, "in host memory the CPU cannot saturate"),
             Some(false)
         );
+    }
+
+    #[test]
+    fn phases_are_compared_with_their_bounds() {
+        let of = |figure, experiment: &'static str, parameter: &'static str, seconds: f64| Row {
+            experiment,
+            parameter,
+            bytes: Bytes {
+                to_device: if experiment == "partition 2" {
+                    0
+                } else {
+                    16_000_000_000
+                },
+                to_host: 0,
+                memory: 32_000_000_000,
+            },
+            spilled: 0.0,
+            of_run: Some(seconds),
+            ..row(figure, "Hierarchical", 128.0, seconds)
+        };
+        let half = "million tuples with half of the multiprocessors";
+        // The link needs 0.32 s, and memory 0.01 s.
+        let rows = |second: f64| {
+            [
+                of("4.15", "prefix sum 1", "million tuples", 0.33),
+                of("4.15", "partition 1", "million tuples", 0.9),
+                of("4.15", "partition 2", "million tuples", 0.1),
+                of("4.15", "partition 2", half, second),
+            ]
+        };
+        assert_eq!(holds(&rows(0.19), "the first prefix sum is"), Some(true));
+        assert_eq!(holds(&rows(0.19), "the first pass is"), Some(false));
+        assert_eq!(holds(&rows(0.19), "the second pass is mostly"), Some(true));
+        assert_eq!(holds(&rows(0.11), "the second pass is mostly"), Some(false));
+        let rows = [
+            of("4.14", "partition 1", "million tuples", 0.45),
+            of("4.14", "prefix sum 1", "million tuples", 0.3),
+        ];
+        assert_eq!(holds(&rows, "the first pass takes"), Some(true));
+        assert_eq!(holds(&rows, "the first prefix sum takes"), Some(false));
+        let rows = [of("4.13", "prefix sum 1", "million tuples", 0.33)];
+        assert_eq!(holds(&rows, "prefix sum 1 uses 90 to 100 %"), Some(true));
+        assert_eq!(holds(&rows, "partition 1 uses"), Some(false));
     }
 
     #[test]
