@@ -1,6 +1,7 @@
 //! Compares the thesis' results with measured rows: the published result, the measured facts, and whether the
 //! result holds.
 
+mod columns;
 mod joins;
 mod passes;
 mod phases;
@@ -27,6 +28,7 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
         ("4.19", passes::in_memory),
         ("4.20", joins::fanouts),
         ("4.21", joins::cache),
+        ("4.22", columns::prefix_sums),
         ("4.23", joins::ratios),
         ("4.25", joins::multiprocessors),
         ("chunks", joins::chunks),
@@ -170,6 +172,23 @@ mod tests {
         let rows = [of("4.13", "prefix sum 1", "million tuples", 0.33)];
         assert_eq!(holds(&rows, "prefix sum 1 uses 90 to 100 %"), Some(true));
         assert_eq!(holds(&rows, "partition 1 uses"), Some(false));
+    }
+
+    #[test]
+    fn prefix_sums_are_compared_by_processor() {
+        let of = |experiment: &'static str, algorithm: &str, seconds| Row {
+            experiment,
+            ..row("4.22", algorithm, 128.0, seconds)
+        };
+        let rows = [
+            of("prefix sum", "CPU", 0.2),
+            of("prefix sum", "GPU", 0.4),
+            of("join", "Hierarchical", 1.1),
+            of("join", "Hierarchical with the CPU's prefix sum", 1.0),
+        ];
+        assert_eq!(holds(&rows, "1.6 to 2.2 times"), Some(true));
+        assert_eq!(holds(&rows, "1.1 times as fast"), Some(true));
+        assert_eq!(holds(&rows, "counting chunks"), Some(false));
     }
 
     #[test]

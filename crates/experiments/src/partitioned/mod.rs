@@ -17,6 +17,7 @@
 //! | `clock`, `traffic` | phases of a join: their times, and the bytes that they move at least |
 //! | `alone`, `passes` | partitioning alone: figures 4.3, 4.18 and 4.19 |
 //! | `phases` | utilisation of the link, time and bound of each phase: figures 4.13 to 4.15 |
+//! | `prefix` | the prefix sum by either processor: figure 4.22 |
 //! | `figure`, `scale` | the measurement of a join, and the scale of measurements |
 //! | `experiments` | figures 4.12, 4.16, 4.17, 4.20, 4.21, 4.23 and 4.25, and the join by size of chunks |
 //! | `findings` | the results of the thesis that hold for the rows |
@@ -47,6 +48,7 @@ mod host;
 mod options;
 mod passes;
 mod phases;
+mod prefix;
 mod rig;
 mod row;
 mod scale;
