@@ -109,6 +109,7 @@ pub const THESIS: &[Figure] = &[
     figure("4.21", "cached share of the state", Module::Partitioned, "4.21"),
     figure("4.22", "prefix sum by CPU and GPU", Module::Partitioned, "4.22"),
     figure("4.23", "build-to-probe ratio", Module::Partitioned, "4.23"),
+    figure("4.24", "payload columns", Module::Partitioned, "4.24"),
     figure("4.25", "fewer multiprocessors", Module::Partitioned, "4.25"),
 ];
 

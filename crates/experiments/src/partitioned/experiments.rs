@@ -10,9 +10,9 @@ use super::row::Row;
 use super::scale::Scale;
 
 /// Figures of the thesis, in the order in which they run.
-pub const FIGURES: [&str; 14] = [
+pub const FIGURES: [&str; 15] = [
     "4.12", "4.17", "4.18", "4.19", "4.21", "4.25", "4.23", "4.16", "4.20", "4.3", "4.13", "4.14", "4.15",
-    "4.22",
+    "4.22", "4.24",
 ];
 
 /// Experiments without a figure in the thesis, which run by name only.
@@ -51,6 +51,7 @@ pub fn run(rig: &mut Rig, figure: &str, scale: &Scale, out: &mut dyn FnMut(Row))
         "4.21" => experiments.cache(),
         "4.22" => experiments.prefix_sums(),
         "4.23" => experiments.ratios(),
+        "4.24" => experiments.columns(),
         _ => experiments.multiprocessors(),
     }
 }

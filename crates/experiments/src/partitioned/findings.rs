@@ -30,6 +30,7 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
         ("4.21", joins::cache),
         ("4.22", columns::prefix_sums),
         ("4.23", joins::ratios),
+        ("4.24", columns::columns),
         ("4.25", joins::multiprocessors),
         ("chunks", joins::chunks),
     ] {
@@ -172,6 +173,26 @@ mod tests {
         let rows = [of("4.13", "prefix sum 1", "million tuples", 0.33)];
         assert_eq!(holds(&rows, "prefix sum 1 uses 90 to 100 %"), Some(true));
         assert_eq!(holds(&rows, "partition 1 uses"), Some(false));
+    }
+
+    #[test]
+    fn late_columns_are_compared_with_the_index_and_with_staged_ones() {
+        let of = |algorithm: &str, columns: f64, seconds| row("4.24", algorithm, columns, seconds);
+        let rows = |late: f64| {
+            [
+                of("Refined Linear", 1.0, 0.3),
+                of("Late materialisation", 0.0, 0.3),
+                of("Late materialisation", 1.0, 0.6),
+                of("Late materialisation", 16.0, late),
+                of("Staged columns", 1.0, 0.5),
+                of("Staged columns", 16.0, 1.0),
+            ]
+        };
+        assert_eq!(holds(&rows(6.0), "16 columns leave"), Some(true));
+        assert_eq!(holds(&rows(1.0), "16 columns leave"), Some(false));
+        assert_eq!(holds(&rows(6.0), "staged columns are faster"), Some(true));
+        assert_eq!(holds(&rows(0.9), "staged columns are faster"), Some(false));
+        assert_eq!(holds(&rows(6.0), "a join index alone"), Some(true));
     }
 
     #[test]

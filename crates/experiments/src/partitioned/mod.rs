@@ -18,6 +18,7 @@
 //! | `alone`, `passes` | partitioning alone: figures 4.3, 4.18 and 4.19 |
 //! | `phases` | utilisation of the link, time and bound of each phase: figures 4.13 to 4.15 |
 //! | `prefix` | the prefix sum by either processor: figure 4.22 |
+//! | `columns`, `wide` | payload columns, and their materialisation after a join: figure 4.24 |
 //! | `figure`, `scale` | the measurement of a join, and the scale of measurements |
 //! | `experiments` | figures 4.12, 4.16, 4.17, 4.20, 4.21, 4.23 and 4.25, and the join by size of chunks |
 //! | `findings` | the results of the thesis that hold for the rows |
@@ -39,6 +40,7 @@
 
 mod alone;
 mod clock;
+mod columns;
 mod data;
 mod experiments;
 mod figure;
@@ -56,6 +58,7 @@ mod second;
 mod state;
 mod traffic;
 mod triton;
+mod wide;
 
 pub use alone::Partitioned;
 pub use data::{Inputs, Relation};

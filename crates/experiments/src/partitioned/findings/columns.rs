@@ -1,7 +1,7 @@
-//! Prefix sums: figure 4.22.
+//! Prefix sums and payload columns: figures 4.22 and 4.24.
 
-use super::rows::{Rows, rates, text, within};
-use crate::finding::verdict;
+use super::rows::{OURS, Rows, rates, text, within};
+use crate::finding::{missing, verdict};
 
 /// Figure 4.22: the prefix sum by the CPU and by the GPU.
 pub(super) fn prefix_sums(rows: &Rows<'_>, lines: &mut Vec<String>) {
@@ -32,4 +32,60 @@ pub(super) fn prefix_sums(rows: &Rows<'_>, lines: &mut Vec<String>) {
     let holds = !ratios.is_empty() && ratios.iter().all(|(_, ratio)| *ratio >= 1.0);
     let thesis = "(ours) counting chunks in device memory is faster than the CPU's prefix sum";
     lines.push(verdict(FIGURE, thesis, &text(&ratios, "x"), holds));
+}
+
+/// Figure 4.24: payload columns.
+pub(super) fn columns(rows: &Rows<'_>, lines: &mut Vec<String>) {
+    const FIGURE: &str = "figure 4.24";
+    for workload in rows.workloads() {
+        let rows = rows.with(workload);
+        let size = workload.0;
+        let late = rows.of("join", "Late materialisation");
+        let staged = rows.of("join", "Staged columns");
+        let Some((index, last)) = late.at(0.0).zip(late.0.last()) else {
+            lines.push(missing(FIGURE, "late materialisation", "it"));
+            continue;
+        };
+        let thesis = format!(
+            "{size} M tuples: a join index alone has the throughput of a join that carries a payload"
+        );
+        let early = rows.of("join", OURS);
+        let ratio: Vec<(f64, f64)> = early
+            .0
+            .iter()
+            .map(|row| (index.value, index.rate() / row.rate()))
+            .collect();
+        within(lines, (FIGURE, &thesis), &ratio, (1.0, 1.0));
+        let thesis =
+            format!("{size} M tuples: 16 columns leave 4 to 6 % of the throughput of the join index alone");
+        let kept = last.rate() / index.rate();
+        let facts = format!(
+            "{:.1} % is left with {} columns; in G tuples/s by number of columns {}",
+            100.0 * kept,
+            last.value,
+            rates(&late)
+                .iter()
+                .map(|(columns, rate)| format!("{rate:.4} at {columns}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+        let holds = last.value >= 16.0 && kept <= 0.07;
+        lines.push(verdict(FIGURE, &thesis, &facts, holds));
+        let ratios = staged.ratios(&late);
+        let holds = !ratios.is_empty() && ratios.iter().all(|(_, ratio)| *ratio >= 1.0);
+        let thesis = format!("(ours) {size} M tuples: staged columns are faster than late materialisation");
+        let facts = format!(
+            "{}; in G tuples/s by number of columns {}",
+            text(&ratios, "x"),
+            text(&rates(&staged), "")
+        );
+        lines.push(verdict(FIGURE, &thesis, &facts, holds));
+        if last.value < staged.0.iter().map(|row| row.value).fold(0.0, f64::max) {
+            lines.push(format!(
+                "note: {FIGURE}: {size} M tuples: late materialisation of more than {} columns is left out, \
+                 because it takes too long",
+                last.value
+            ));
+        }
+    }
 }
