@@ -11,7 +11,7 @@ use super::options::First;
 use super::rig::Rig;
 use super::triton::{Join, Side};
 
-/// Tasks of the CPU whose rows are copied to the device together.
+/// Tasks of the CPU before each copy of their rows to the device.
 const TASKS: usize = 32;
 
 /// Seconds of a partitioning.

@@ -1,4 +1,4 @@
-//! Times of the phases of a join whose steps run one after another.
+//! Times of the phases of a join without overlap.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order in which a join has them.
+    /// All phases, in the order of a join.
     pub(super) const ALL: [Self; 9] = [
         Self::CopyIn,
         Self::PrefixSum,

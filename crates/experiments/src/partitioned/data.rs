@@ -123,7 +123,7 @@ fn below(random: u64, domain: u64) -> u64 {
     ((u128::from(random) * u128::from(domain)) >> 64) as u64
 }
 
-/// The number whose product with `step` is 1 modulo `count`; both have no divisor in common.
+/// The inverse of `step` modulo `count`; both have no divisor in common.
 fn inverse(step: u64, count: u64) -> u64 {
     let (mut rest, mut next) = (i128::from(count), i128::from(step));
     let (mut factor, mut of_next) = (0i128, 1i128);

@@ -1,7 +1,7 @@
 //! The phases of the Triton join: figures 4.13 to 4.15.
 //!
 //! The join is a pipeline: phases of the second half overlap, and so do copies and kernels of a staged first
-//! pass. A breakdown therefore needs other runs, in which one stream has all work, and events separate the
+//! pass. A breakdown therefore needs other runs, with one stream for all work. There, events separate the
 //! phases. Their sum is greater than the time of the join. Kernels have the same grids as in the join.
 
 use galatea_device::Result;
@@ -21,7 +21,7 @@ const ENTRY: u64 = 16;
 /// The thesis' join, and ours.
 const THESIS: First = First::Direct(RadixAlgorithm::Hierarchical);
 
-/// The parameter of rows whose state exceeds its limit.
+/// The parameter of rows with a state above its limit.
 const SPILLED: &str = "million tuples with a quarter of the limit";
 
 impl Figure<'_> {

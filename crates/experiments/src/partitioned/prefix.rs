@@ -67,7 +67,7 @@ impl Figure<'_> {
             first: THESIS,
             ..self.options()
         };
-        // The largest relations first, whose memory the others use.
+        // The largest relations first: the others use their memory.
         let mut sizes = self.scale.sizes.clone();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         let million = self.scale.million;

@@ -181,7 +181,7 @@ impl Rig {
         self.filled((build, probe), build as u64, seed)
     }
 
-    /// Takes a probe side with this number of tuples, whose keys are below it. The build side is one tuple.
+    /// Takes a probe side with this number of tuples and keys below it. The build side is one tuple.
     pub(super) fn probe_side(&mut self, tuples: usize, seed: u64) -> Result<Inputs> {
         self.filled((1, tuples), tuples as u64, seed)
     }

@@ -30,7 +30,7 @@ pub struct Row {
     pub bits: (u32, u32),
     /// Rates of the machine.
     pub limits: Limits,
-    /// For a phase, its share of the time of a run whose phases do not overlap.
+    /// For a phase, its share of the time of a run without overlap.
     pub of_run: Option<f64>,
 }
 

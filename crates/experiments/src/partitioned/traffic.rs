@@ -4,7 +4,7 @@ use super::clock::Phase;
 use super::options::First;
 use super::rig::Bytes;
 
-/// A join, as far as it determines the bytes.
+/// The properties of a join that determine the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Traffic {
     pub(super) first: First,

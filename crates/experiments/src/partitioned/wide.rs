@@ -93,7 +93,7 @@ impl Figure<'_> {
         let million = self.scale.million;
         let most = self.scale.columns.iter().copied().max().unwrap_or(0);
         let mut sizes = self.scale.wide.clone();
-        // The largest relations first, whose memory the others use.
+        // The largest relations first: the others use their memory.
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         let largest = sizes.first().copied().unwrap_or(0) * million;
         let mut columns = Columns::new(&self.rig.device, largest * most)?;

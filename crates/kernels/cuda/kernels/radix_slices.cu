@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
         __syncthreads();
         if (total == 0 || probed == 0) continue;
         if (args.index != nullptr) {
-            // Elements for all tuples of the probe side, of which each has at most one match.
+            // Elements for all tuples of the probe side. Each has at most one match.
             const u32 mine = threadIdx.x < args.probes ? probe_count[threadIdx.x] : 0;
             u32 all;
             const u32 earlier = block_exclusive_scan(mine, Sum{}, all, scratch);

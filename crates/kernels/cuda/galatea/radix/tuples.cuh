@@ -1,8 +1,8 @@
 // Grid scope: tuples of a partitioned hash join (Lutz 2022, chapter 4), their partitions, and the tuples that
 // each block of a grid partitions.
 //
-// A tuple has a 64-bit key and a 64-bit value. Input is two columns, a column of keys whose values are the
-// numbers of the tuples, or rows of 16 bytes. The partition of a tuple is a range of bits of its hashed key;
+// A tuple has a 64-bit key and a 64-bit value. Input is two columns, a column of keys with the numbers of
+// tuples as values, or rows of 16 bytes. The partition of a tuple is a range of bits of its hashed key;
 // with `raw`, of its key.
 #pragma once
 
