@@ -113,6 +113,8 @@ fn check(device: &Device, emulated: bool) -> galatea_device::Result<()> {
     let scale = Scale {
         million: 2000,
         partitioned: 500,
+        task_bits: 15,
+        wide: vec![64, 256],
         join_fanouts: (vec![3, 5], vec![4, 6]),
         limit: (16 << 30) / 500,
         chunk_bits: 14,

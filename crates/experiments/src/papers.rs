@@ -97,9 +97,13 @@ pub const THESIS: &[Figure] = &[
     figure("3.20", "CPU and GPU together", Module::Joins, "cooperation"),
     figure("4.1", "join scaling", Module::Joins, "tuples"),
     figure("4.1", "join scaling, two devices", Module::Joins, "peer_tuples"),
+    figure("4.3", "destinations of partitions", Module::Partitioned, "4.3"),
     figure("4.5", "granularity and alignment", Module::Transfer, "pieces"),
     figure("4.6", "TLB", Module::Transfer, "tlb"),
     figure("4.12", "scaling of the Triton join", Module::Partitioned, "4.12"),
+    figure("4.13", "utilisation of the link", Module::Partitioned, "4.13"),
+    figure("4.14", "time by phase", Module::Partitioned, "4.14"),
+    figure("4.15", "bounds by phase", Module::Partitioned, "4.15"),
     figure("4.16", "partitioning by CPU and GPU", Module::Partitioned, "4.16"),
     figure(
         "4.17",
@@ -121,7 +125,9 @@ pub const THESIS: &[Figure] = &[
     ),
     figure("4.20", "fanouts of both passes", Module::Partitioned, "4.20"),
     figure("4.21", "cached share of the state", Module::Partitioned, "4.21"),
+    figure("4.22", "prefix sum by CPU and GPU", Module::Partitioned, "4.22"),
     figure("4.23", "build-to-probe ratio", Module::Partitioned, "4.23"),
+    figure("4.24", "payload columns", Module::Partitioned, "4.24"),
     figure("4.25", "fewer multiprocessors", Module::Partitioned, "4.25"),
 ];
 

@@ -58,6 +58,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/radix_gather.h",
     "galatea/args/radix_histogram.h",
     "galatea/args/radix_join.h",
+    "galatea/args/radix_materialise.h",
     "galatea/args/radix_offsets.h",
     "galatea/args/radix_refine.h",
     "galatea/args/radix_scatter.h",

@@ -1,15 +1,14 @@
 //! Radix partitioning by the threads of the CPU, as the rival of the first pass.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use galatea_device::{Device, HostMemory, Result};
+use galatea_device::{Device, HostMemory, HostView, Result};
 use galatea_kernels::RadixBits;
 use rayon::prelude::*;
 
 use super::data::Relation;
 
-/// Tuples of a task: its rows have their own partitions.
-pub(super) const TASK: usize = 1 << 20;
 /// Rows of a cache line, which are written together.
 const LINE: usize = 4;
 
@@ -18,14 +17,20 @@ const LINE: usize = 4;
 pub(super) struct HostRows {
     memory: Arc<HostMemory>,
     address: u64,
+    /// Tuples of a task: its rows have their own partitions.
+    task: usize,
 }
 
 impl HostRows {
-    /// Allocates memory for rows.
-    pub(super) fn new(device: &Device, tuples: usize) -> Result<Self> {
+    /// Allocates memory for rows. A thread partitions 2^`task_bits` tuples at a time.
+    pub(super) fn new(device: &Device, tuples: usize, task_bits: u32) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(16 * tuples.max(1))?);
         let address = device.pin_mapped(&memory)?;
-        Ok(Self { memory, address })
+        Ok(Self {
+            memory,
+            address,
+            task: 1 << task_bits,
+        })
     }
 
     /// The device's address of the first row.
@@ -33,20 +38,50 @@ impl HostRows {
         self.address
     }
 
-    /// Partitions a relation, [`TASK`] tuples at a time. Returns the positions of the partitions of each
+    /// Tuples of a task.
+    pub(super) fn task(&self) -> usize {
+        self.task
+    }
+
+    /// A view of the first `tuples` rows.
+    pub(super) fn view(&self, tuples: usize) -> Result<HostView> {
+        HostView::new(Arc::clone(&self.memory), 0, 16 * tuples)
+    }
+
+    /// Partitions a range of a relation, a task at a time. Returns the positions of the partitions of each
     /// task, relative to its first row, each list with the end.
-    pub(super) fn partition(&mut self, relation: &Relation, bits: RadixBits) -> Result<Vec<Vec<u32>>> {
+    pub(super) fn partition(
+        &mut self,
+        relation: &Relation,
+        range: Range<usize>,
+        bits: RadixBits,
+    ) -> Result<Vec<Vec<u32>>> {
         let len = self.memory.len() as u64;
         let memory = Arc::get_mut(&mut self.memory)
             .ok_or(galatea_device::DeviceError::HostMemoryShared { bytes: len })?;
         let rows: &mut [[u64; 2]] = bytemuck::cast_slice_mut(memory.as_mut_slice());
         let (keys, values) = relation.columns();
-        let rows = rows[..keys.len()].par_chunks_mut(TASK);
-        let tasks = rows.zip(keys.par_chunks(TASK)).zip(values.par_chunks(TASK));
+        let (keys, values) = (&keys[range.clone()], &values[range]);
+        let rows = rows[..keys.len()].par_chunks_mut(self.task);
+        let tasks = rows.zip(keys.par_chunks(self.task));
+        let tasks = tasks.zip(values.par_chunks(self.task));
         Ok(tasks
             .map(|((rows, keys), values)| partition(rows, keys, values, bits))
             .collect())
     }
+}
+
+/// The positions of all partitions of all tasks of `task` tuples, one after another, with the end.
+pub(super) fn all_starts(lists: &[Vec<u32>], task: usize) -> Vec<u32> {
+    let of_task = |(number, starts): (usize, &Vec<u32>)| {
+        let first = (number * task) as u32;
+        let positions = starts.iter().take(starts.len().saturating_sub(1));
+        positions.map(|start| first + start).collect::<Vec<u32>>()
+    };
+    let mut all: Vec<u32> = lists.iter().enumerate().flat_map(of_task).collect();
+    let last = lists.last().and_then(|starts| starts.last().copied());
+    all.push((lists.len().saturating_sub(1) * task) as u32 + last.unwrap_or(0));
+    all
 }
 
 /// Partitions the tuples of a task. A buffer of a cache line for each partition collects its rows.

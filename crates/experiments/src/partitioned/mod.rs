@@ -13,8 +13,14 @@
 //! | `options` | how a join runs |
 //! | `triton` | the Triton join, by a first pass of copy engines, of kernels across the link, or of the CPU |
 //! | `second` | the second half of the thesis' join |
-//! | `host` | radix partitioning by the CPU |
-//! | `experiments` | figures 4.12, 4.16 to 4.21, 4.23 and 4.25, and the join by size of chunks |
+//! | `host`, `histogram` | radix partitioning and histograms by the CPU |
+//! | `clock`, `traffic` | phases of a join: their times, and the bytes that they move at least |
+//! | `alone`, `passes` | partitioning alone: figures 4.3, 4.18 and 4.19 |
+//! | `phases` | utilisation of the link, time and bound of each phase: figures 4.13 to 4.15 |
+//! | `prefix` | the prefix sum by either processor: figure 4.22 |
+//! | `columns`, `wide` | payload columns, and their materialisation after a join: figure 4.24 |
+//! | `figure`, `scale` | the measurement of a join, and the scale of measurements |
+//! | `experiments` | figures 4.12, 4.16, 4.17, 4.20, 4.21, 4.23 and 4.25, and the join by size of chunks |
 //! | `findings` | the results of the thesis that hold for the rows |
 //!
 //! The kernels are `radix_*` of [`galatea_kernels`]. They differ from the thesis in these points:
@@ -32,21 +38,34 @@
 //!
 //! One skewed partition of the second pass is joined by one block: it is right, but slow.
 
+mod alone;
+mod clock;
+mod columns;
 mod data;
 mod experiments;
+mod figure;
 mod findings;
+mod histogram;
 mod host;
 mod options;
+mod passes;
+mod phases;
+mod prefix;
 mod rig;
 mod row;
+mod scale;
 mod second;
 mod state;
+mod traffic;
 mod triton;
+mod wide;
 
+pub use alone::Partitioned;
 pub use data::{Inputs, Relation};
-pub use experiments::{EXTRA, FIGURES, Scale, run};
+pub use experiments::{EXTRA, FIGURES, run};
 pub use findings::findings;
 pub use options::{First, Options};
 pub use rig::{Bytes, Limits, Rig};
 pub use row::Row;
+pub use scale::Scale;
 pub use triton::{Join, Joined};

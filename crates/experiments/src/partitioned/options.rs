@@ -57,6 +57,14 @@ pub struct Options {
     pub slots: usize,
     /// Bits of the rows of a page of the direct first pass: 17 for pages of 2 MiB.
     pub page_bits: u32,
+    /// Bits of the tuples that a thread of the CPU partitions at a time.
+    pub task_bits: u32,
+    /// Whether the CPU counts the tuples of the partitions of a direct first pass, instead of a kernel that
+    /// reads the keys over the link.
+    pub cpu_prefix_sum: bool,
+    /// Whether only keys are read, the values of tuples are their record numbers, and the join writes a join
+    /// index; for the refined first pass.
+    pub index: bool,
     /// The most multiprocessors that kernels use.
     pub multiprocessors: u32,
     /// The most rows of a partition's side that are joined at once.
@@ -81,6 +89,9 @@ impl Options {
             exact_chunks: false,
             slots: 3,
             page_bits: 17,
+            task_bits: 20,
+            cpu_prefix_sum: false,
+            index: false,
             multiprocessors: rig.multiprocessors(),
             batch: 32 << 20,
             entries: u32::MAX,

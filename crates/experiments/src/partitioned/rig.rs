@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use galatea_device::{Device, DeviceBuffer, Result, SharedMemory, Stream};
 use galatea_kernels::{
-    RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin, RadixOffsets,
-    RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices, RadixTuples,
+    RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin,
+    RadixMaterialise, RadixOffsets, RadixOrder, RadixRefine, RadixRows, RadixScatter, RadixSlices,
+    RadixTuples,
 };
 
+use super::clock::{Clock, Phase};
 use super::data::Inputs;
+use super::histogram::histogram;
 use crate::runs::median;
 
 /// Rates that bound all algorithms, in bytes per second.
@@ -88,12 +91,15 @@ pub struct Rig {
     pub(super) refine: RadixRefine,
     pub(super) slices: RadixSlices,
     pub(super) check: RadixCheck,
+    pub(super) materialise: RadixMaterialise,
     /// The rates of the machine.
     pub limits: Limits,
     /// Relations that experiments use one after another.
     inputs: Option<Inputs>,
     /// Host memory for state, likewise.
     shared: Option<Arc<SharedMemory>>,
+    /// Times of phases, if one stream has all work.
+    clock: Option<Clock>,
 }
 
 impl Rig {
@@ -114,16 +120,76 @@ impl Rig {
             refine: RadixRefine::new(device)?,
             slices: RadixSlices::new(device)?,
             check: RadixCheck::new(device)?,
+            materialise: RadixMaterialise::new(device)?,
             limits: limits(device, bytes)?,
             inputs: None,
             shared: None,
+            clock: None,
         })
+    }
+
+    /// The same kernels with one stream for all work, so that phases do not overlap, and with a clock.
+    pub(super) fn serial(&self) -> Self {
+        Self {
+            device: self.device.clone(),
+            copies: self.kernels.clone(),
+            kernels: self.kernels.clone(),
+            spills: self.kernels.clone(),
+            histogram: self.histogram.clone(),
+            offsets: self.offsets.clone(),
+            gather: self.gather.clone(),
+            join: self.join.clone(),
+            refine: self.refine.clone(),
+            slices: self.slices.clone(),
+            check: self.check.clone(),
+            materialise: self.materialise.clone(),
+            limits: self.limits,
+            inputs: None,
+            shared: None,
+            clock: Some(Clock::default()),
+        }
+    }
+
+    /// Starts the clock, if there is one.
+    pub(super) fn begin(&self) -> Result<()> {
+        match &self.clock {
+            Some(clock) => clock.begin(&self.kernels),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a phase, if there is a clock.
+    pub(super) fn mark(&self, phase: Phase) -> Result<()> {
+        match &self.clock {
+            Some(clock) => clock.mark(&self.kernels, phase),
+            None => Ok(()),
+        }
+    }
+
+    /// The seconds of each phase since [`Self::begin`]; none without a clock.
+    pub(super) fn phases(&self) -> Result<Vec<(Phase, f64)>> {
+        let phases = self
+            .clock
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), Clock::phases)?;
+        let seconds = |(phase, time): (Phase, std::time::Duration)| (phase, time.as_secs_f64());
+        Ok(phases.into_iter().map(seconds).collect())
     }
 
     /// Takes relations with these numbers of tuples, filled. [`Self::keep`] returns their memory.
     pub(super) fn inputs(&mut self, build: usize, probe: usize, seed: u64) -> Result<Inputs> {
+        self.filled((build, probe), build as u64, seed)
+    }
+
+    /// Takes a probe side with this number of tuples and keys below it. The build side is one tuple.
+    pub(super) fn probe_side(&mut self, tuples: usize, seed: u64) -> Result<Inputs> {
+        self.filled((1, tuples), tuples as u64, seed)
+    }
+
+    fn filled(&mut self, (build, probe): (usize, usize), domain: u64, seed: u64) -> Result<Inputs> {
+        let counts = (build, probe);
         let mut inputs = match self.inputs.take() {
-            Some(inputs) if inputs.counts() == (build, probe) => return Ok(inputs),
+            Some(inputs) if inputs.counts() == counts && inputs.domain() == domain => return Ok(inputs),
             Some(inputs) if inputs.capacity().0 >= build && inputs.capacity().1 >= probe => inputs,
             old => {
                 let (old_build, old_probe) = old.as_ref().map_or((0, 0), Inputs::capacity);
@@ -132,7 +198,7 @@ impl Rig {
                 Inputs::new(&self.device, build.max(old_build), probe.max(old_probe))?
             }
         };
-        inputs.fill(build, probe, seed)?;
+        inputs.fill_keys(counts, domain, seed)?;
         Ok(inputs)
     }
 
@@ -226,6 +292,8 @@ pub(super) struct Pass {
     bits: RadixBits,
     order: RadixOrder,
     blocks: u32,
+    /// The histogram, and the pass itself.
+    phases: [Phase; 2],
     counts: DeviceBuffer<u32>,
     second: DeviceBuffer<u64>,
 }
@@ -240,10 +308,19 @@ impl Pass {
             bits,
             order: RadixOrder::Partitions,
             blocks,
+            phases: [Phase::PrefixSum, Phase::FirstPass],
             counts: rig.device.zeroed(&rig.kernels, blocks as usize * bits.parts())?,
             second: rig.device.alloc(&rig.kernels, second)?.assume_written(),
             scatter,
         })
+    }
+
+    /// A second pass.
+    pub(super) fn second(self) -> Self {
+        Self {
+            phases: [Phase::SecondPrefixSum, Phase::SecondPass],
+            ..self
+        }
     }
 
     pub(super) fn bits(&self) -> RadixBits {
@@ -258,6 +335,30 @@ impl Pass {
         rig.histogram.launch(stream, tuples, self.bits, grid, counts)?;
         rig.offsets
             .launch(stream, (grid, self.bits, self.order), counts, starts)?;
+        rig.mark(self.phases[0])?;
+        Ok(grid)
+    }
+
+    /// Overwrites the positions of an earlier run.
+    pub(super) fn clear(&mut self, rig: &Rig) -> Result<()> {
+        rig.kernels.fill(&mut self.counts, 0xff)
+    }
+
+    /// The first positions of each block in each partition, after [`Self::count`].
+    pub(super) fn counts(&self, rig: &Rig) -> Result<Vec<u32>> {
+        rig.kernels.read(&self.counts, ..)
+    }
+
+    /// As [`Self::count`], but the CPU counts, and waits for earlier work.
+    pub(super) fn count_on_cpu(&mut self, rig: &Rig, keys: &[u64], starts: u64) -> Result<RadixGrid> {
+        let grid = RadixGrid::new(keys.len() as u64, self.blocks);
+        let counts = histogram(keys, grid, self.bits);
+        let stream = &rig.kernels;
+        stream.copy_from_slice(self.counts.slice_mut(..counts.len())?, &counts)?;
+        let address = self.counts.address();
+        rig.offsets
+            .launch(stream, (grid, self.bits, self.order), address, starts)?;
+        rig.mark(self.phases[0])?;
         Ok(grid)
     }
 
@@ -272,12 +373,44 @@ impl Pass {
         let (counts, second) = (self.counts.address(), self.second.address());
         let stream = &rig.kernels;
         self.scatter
-            .launch(stream, tuples, (grid, self.bits), counts, output, second)
+            .launch(stream, tuples, (grid, self.bits), counts, output, second)?;
+        rig.mark(self.phases[1])
     }
 
     /// Queues all steps.
     pub(super) fn run(&self, rig: &Rig, tuples: RadixTuples, output: RadixRows, starts: u64) -> Result<()> {
         let grid = self.count(rig, tuples, starts)?;
         self.scatter(rig, tuples, grid, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use galatea_device::{DeviceOptions, EmulatorOptions};
+
+    use super::*;
+
+    /// Partitioned tuples have different keys, and others after each refresh.
+    #[test]
+    fn probe_sides_have_uniform_keys() {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).unwrap();
+        let mut rig = Rig::new(&device, 1 << 16).unwrap();
+        let mut inputs = rig.probe_side(5000, 1).unwrap();
+        let keys = |inputs: &Inputs| inputs.probe.columns().0.to_vec();
+        let distinct: HashSet<u64> = keys(&inputs).into_iter().collect();
+        // 1 - 1/e of 5000.
+        assert!((3000..3300).contains(&distinct.len()), "{}", distinct.len());
+        assert!(distinct.into_iter().all(|key| key < 5000));
+        for _ in 0..2 {
+            let before = keys(&inputs);
+            inputs.refresh(7).unwrap();
+            assert_ne!(keys(&inputs), before);
+            let (keys, values) = inputs.probe.columns();
+            let hashes = keys.iter().zip(values);
+            let hashes = hashes.map(|(key, value)| RadixCheck::hash(*key, *value));
+            assert_eq!(inputs.hash(), hashes.fold(0, u64::wrapping_add));
+        }
     }
 }

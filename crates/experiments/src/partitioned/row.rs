@@ -30,11 +30,13 @@ pub struct Row {
     pub bits: (u32, u32),
     /// Rates of the machine.
     pub limits: Limits,
+    /// For a phase, its share of the time of a run without overlap.
+    pub of_run: Option<f64>,
 }
 
 impl Row {
     /// Names of the fields of [`Row::csv`].
-    pub const HEADER: &'static str = "experiment,figure,algorithm,workload,parameter,value,tuples,seconds,gtuples_s,share_of_bound,spread,link_share,memory_share,to_device_gb,to_host_gb,memory_gb,spilled,bits";
+    pub const HEADER: &'static str = "experiment,figure,algorithm,workload,parameter,value,tuples,seconds,gtuples_s,share_of_bound,spread,link_share,memory_share,to_device_gb,to_host_gb,memory_gb,spilled,bits,to_device_share,to_host_share,share_of_run";
 
     /// The median of the seconds.
     #[must_use]
@@ -64,15 +66,29 @@ impl Row {
         )
     }
 
+    /// The rates over the link to the device and to the host, divided by those of copies in one direction.
+    #[must_use]
+    pub fn utilisation(&self) -> (f64, f64) {
+        let median = self.median();
+        (
+            self.bytes.to_device as f64 / median / self.limits.to_device,
+            self.bytes.to_host as f64 / median / self.limits.to_host,
+        )
+    }
+
     /// The row as comma-separated values.
     #[must_use]
     pub fn csv(&self) -> String {
         let (least, greatest) = range(&self.seconds);
         let (link, memory) = self.shares();
+        let (to_device, to_host) = self.utilisation();
+        let of_run = self
+            .of_run
+            .map_or_else(String::new, |share| format!("{share:.4}"));
         let seconds: Vec<String> = self.seconds.iter().map(|run| format!("{run:.5}")).collect();
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
         format!(
-            "{},{},{},{}:{},{},{},{},{},{:.4},{:.3},{:.3},{link:.3},{memory:.3},{:.2},{:.2},{:.2},{:.3},{}+{}",
+            "{},{},{},{}:{},{},{},{},{},{:.4},{:.3},{:.3},{link:.3},{memory:.3},{:.2},{:.2},{:.2},{:.3},{}+{},{:.3},{:.3},{}",
             self.experiment,
             self.figure,
             self.algorithm,
@@ -91,6 +107,9 @@ impl Row {
             self.spilled,
             self.bits.0,
             self.bits.1,
+            to_device,
+            to_host,
+            of_run,
         )
     }
 }

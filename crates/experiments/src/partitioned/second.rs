@@ -2,8 +2,11 @@
 //! another.
 
 use galatea_device::{DeviceBuffer, Event, Result};
-use galatea_kernels::{RADIX_TUPLE_BYTES, RadixBits, RadixPair, RadixRows, RadixSlice, RadixTuples};
+use galatea_kernels::{
+    RADIX_TUPLE_BYTES, RadixBits, RadixPair, RadixRows, RadixSlice, RadixTuples, RadixValues,
+};
 
+use super::clock::Phase;
 use super::options::Options;
 use super::rig::{Pass, Rig};
 use super::state::{Batch, batches};
@@ -98,6 +101,7 @@ impl SecondHalf {
         let table = self.options.table(domain);
         let mut joined: [Option<Event>; 2] = Default::default();
         let mut of_build = 0;
+        rig.mark(Phase::Scheduling)?;
         for (number, step) in steps.iter().enumerate() {
             let slot = number % 2;
             if let Some(event) = &joined[slot] {
@@ -111,7 +115,7 @@ impl SecondHalf {
             let partition = |batch: &Batch, from: &DeviceBuffer<u64>, side: usize| {
                 let tuples = RadixTuples {
                     keys: from.address(),
-                    values: None,
+                    values: RadixValues::Rows,
                     count: batch.rows.into(),
                 };
                 let rows = RadixRows::Array(second.rows[side].address());
@@ -122,6 +126,7 @@ impl SecondHalf {
                 gather(&step.build, &second.gathered[0][of_build])?;
             }
             gather(&step.probe, &second.gathered[1][slot])?;
+            rig.mark(Phase::Gather)?;
             rig.kernels.wait(&rig.copies.record()?)?;
             if step.new_build {
                 partition(&step.build, &second.gathered[0][of_build], 0)?;
@@ -136,6 +141,7 @@ impl SecondHalf {
             let work = (next.address() + 4 * number as u64, sums);
             let tables = (second.pass.bits(), table, self.options.entries);
             rig.join.launch(&rig.kernels, pair, tables, work, computing)?;
+            rig.mark(Phase::Join)?;
             joined[slot] = Some(rig.kernels.record()?);
         }
         self.buffers = Some(second);
@@ -153,7 +159,7 @@ impl SecondHalf {
         let bits = self.bits;
         let starts = || rig.device.zeroed::<u32>(&rig.kernels, bits.parts() + 1);
         Ok(Buffers {
-            pass: Pass::new(rig, self.options.second, bits, blocks)?,
+            pass: Pass::new(rig, self.options.second, bits, blocks)?.second(),
             gathered: [[rows(0)?, rows(0)?], [rows(1)?, rows(1)?]],
             rows: [rows(0)?, rows(1)?],
             starts: [starts()?, starts()?],

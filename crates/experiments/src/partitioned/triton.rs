@@ -22,14 +22,18 @@
 use std::time::Instant;
 
 use galatea_device::{DeviceBuffer, Event, Result};
-use galatea_kernels::{RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixPages, RadixRows, RadixTuples};
+use galatea_kernels::{
+    RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixIndex, RadixPages, RadixRows, RadixTuples, RadixValues,
+};
 
+use super::clock::Phase;
 use super::data::{Inputs, Relation};
-use super::host::{HostRows, TASK};
+use super::host::HostRows;
 use super::options::{First, Options};
 use super::rig::{Bytes, Pass, Rig};
 use super::second::{Pieces, SecondHalf};
 use super::state::State;
+use super::traffic::Traffic;
 
 /// Tuples of both columns of a chunk, in words.
 const WORDS: usize = RADIX_TUPLE_BYTES / 8;
@@ -47,7 +51,7 @@ pub struct Joined {
 
 /// One of the two relations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Build,
     Probe,
 }
@@ -55,21 +59,23 @@ enum Side {
 /// A join with its memory, for several runs.
 #[derive(Debug)]
 pub struct Join {
-    options: Options,
-    bits: (RadixBits, RadixBits),
+    pub(super) options: Options,
+    pub(super) bits: (RadixBits, RadixBits),
     /// Number of pages of each side; none if the CPU partitions.
     pages: [usize; 2],
-    state: Option<State>,
-    host: Option<[HostRows; 2]>,
-    first: Pass,
+    pub(super) state: Option<State>,
+    pub(super) host: Option<[HostRows; 2]>,
+    pub(super) first: Pass,
     /// Positions of partitions, of each page or of each side.
-    starts: DeviceBuffer<u32>,
+    pub(super) starts: DeviceBuffer<u32>,
     /// Chunks of columns and of rows.
     slots: Vec<[DeviceBuffer<u64>; 2]>,
     /// Rows of a chunk between its two passes, and the positions of their partitions.
     refined: Option<(DeviceBuffer<u64>, DeviceBuffer<u32>)>,
     second: SecondHalf,
-    sums: DeviceBuffer<u64>,
+    /// Record numbers of the probe side of all matches, and their number.
+    index: Option<(DeviceBuffer<u64>, DeviceBuffer<u32>)>,
+    pub(super) sums: DeviceBuffer<u64>,
 }
 
 impl Join {
@@ -108,8 +114,8 @@ impl Join {
             pages = [0, 0];
             rig.drop_shared();
             host = Some([
-                HostRows::new(&rig.device, counts[0])?,
-                HostRows::new(&rig.device, counts[1])?,
+                HostRows::new(&rig.device, counts[0], options.task_bits)?,
+                HostRows::new(&rig.device, counts[1], options.task_bits)?,
             ]);
         } else {
             state = Some(State::new(rig, pages[0] + pages[1], page_bits, options.limit)?);
@@ -142,6 +148,11 @@ impl Join {
                 slots.push([buffer()?, buffer()?]);
             }
         }
+        let mut index = None;
+        if options.index {
+            let values = rig.device.alloc::<u64>(&rig.kernels, counts[1].max(1))?;
+            index = Some((values.assume_written(), rig.device.zeroed(&rig.kernels, 1)?));
+        }
         let sums = rig.device.zeroed(&rig.kernels, 2)?;
         rig.synchronize()?;
         Ok(Self {
@@ -155,6 +166,7 @@ impl Join {
             slots,
             refined,
             second: SecondHalf::new(options, second_bits),
+            index,
             sums,
         })
     }
@@ -171,37 +183,24 @@ impl Join {
         self.state.as_ref().map_or(1.0, State::spilled)
     }
 
+    /// The bytes that each phase of a join of `tuples` tuples moves at least.
+    pub(super) fn traffic(&self, tuples: u64) -> Traffic {
+        Traffic {
+            first: self.options.first,
+            tuples,
+            spilled: (self.spilled() * (16 * tuples) as f64) as u64,
+            keys_only: self.options.index,
+            cpu_prefix_sum: self.options.cpu_prefix_sum,
+        }
+    }
+
     /// The bytes that the first pass and the second half of a join of `tuples` tuples move at least.
     #[must_use]
     pub fn bytes(&self, tuples: u64) -> [Bytes; 2] {
-        let spilled = (self.spilled() * (16 * tuples) as f64) as u64;
-        let cached = 16 * tuples - spilled;
-        // Gathered, counted, partitioned and joined.
-        let second = cached + (16 + 16 + 32 + 16) * tuples;
-        // Reads over the link, writes over it, bytes of device memory, and those of the second half.
-        let (read, written, first, second) = match self.options.first {
-            // Copied in, counted, read and written; spilled rows are read again.
-            First::Staged(_) => (16, spilled, (16 + 8 + 32) * tuples + spilled, second),
-            // Counted, read and written once more, and joined in place.
-            First::Refined(_) => (16, spilled, (16 + 8 + 32 + 16 + 32) * tuples + spilled, cached),
-            // Keys are read twice.
-            First::Direct(_) => (16 + 8, spilled, cached, second),
-            First::Cpu => (0, 0, 0, second),
-        };
-        let of_first = Bytes {
-            to_device: read * tuples,
-            to_host: written,
-            memory: first,
-        };
-        let of_second = Bytes {
-            to_device: spilled,
-            to_host: 0,
-            memory: second,
-        };
-        [of_first, of_second]
+        self.traffic(tuples).halves()
     }
 
-    fn page_bits(&self) -> u32 {
+    pub(super) fn page_bits(&self) -> u32 {
         match self.options.first {
             first if first.has_chunks() => self.options.chunk_bits,
             _ => self.options.page_bits,
@@ -209,7 +208,7 @@ impl Join {
     }
 
     /// The first page of a side.
-    fn first_page(&self, side: Side) -> usize {
+    pub(super) fn first_page(&self, side: Side) -> usize {
         match side {
             Side::Build => 0,
             Side::Probe => self.pages[0],
@@ -217,7 +216,7 @@ impl Join {
     }
 
     /// Device address of a list of positions.
-    fn starts_of(&self, list: usize) -> u64 {
+    pub(super) fn starts_of(&self, list: usize) -> u64 {
         let bits = match self.options.first {
             First::Refined(_) => self.bits.0.bits + self.bits.1.bits,
             _ => self.bits.0.bits,
@@ -226,7 +225,7 @@ impl Join {
     }
 
     /// Queues the staged first pass of one side.
-    fn stage(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<()> {
+    pub(super) fn stage(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<()> {
         let chunk = 1 << self.options.chunk_bits;
         let first_page = self.first_page(side);
         let slots = self.slots.len();
@@ -239,17 +238,22 @@ impl Join {
                 rig.copies.wait(event)?;
             }
             let views = relation.views(start..start + count)?;
+            let columns_read = if self.options.index { 1 } else { 2 };
             let [columns, _] = &mut self.slots[slot];
-            for (column, view) in views.iter().enumerate() {
+            for (column, view) in views.iter().take(columns_read).enumerate() {
                 let at = column * chunk;
                 rig.copies
                     .copy_to_device(columns.slice_mut(at..at + count)?, view)?;
             }
+            rig.mark(Phase::CopyIn)?;
             rig.kernels.wait(&rig.copies.record()?)?;
             let [columns, rows] = &self.slots[slot];
             let tuples = RadixTuples {
                 keys: columns.address(),
-                values: Some(columns.address() + 8 * chunk as u64),
+                values: match self.options.index {
+                    true => RadixValues::Numbers(start as u64),
+                    false => RadixValues::Column(columns.address() + 8 * chunk as u64),
+                },
                 count: count as u64,
             };
             let Some(state) = &self.state else { continue };
@@ -271,6 +275,7 @@ impl Join {
                     let (stream, bits) = (&rig.kernels, self.bits.1);
                     let most = self.options.multiprocessors.min(rig.multiprocessors());
                     rig.refine.launch(stream, from, bits, (target, list), most)?;
+                    rig.mark(Phase::SecondPass)?;
                 }
             }
             let done = rig.kernels.record()?;
@@ -278,6 +283,7 @@ impl Join {
                 rig.spills.wait(&done)?;
                 rig.spills
                     .copy_to_shared(rows.slice(..WORDS * count)?, memory, offset)?;
+                rig.mark(Phase::CopyOut)?;
                 spilled[slot] = Some(rig.spills.record()?);
             }
             scattered[slot] = Some(done);
@@ -293,14 +299,14 @@ impl Join {
     }
 
     /// The first pass over one side. Returns the pieces of each partition: addresses and numbers of rows.
-    fn first_pass(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<Vec<Pieces>> {
+    pub(super) fn first_pass(&mut self, rig: &Rig, relation: &Relation, side: Side) -> Result<Vec<Pieces>> {
         let parts = self.bits.0.parts();
         let index = side as usize;
         if let Some(host) = &mut self.host {
             let rows = &mut host[index];
-            let lists = rows.partition(relation, self.bits.0)?;
+            let lists = rows.partition(relation, 0..relation.count, self.bits.0)?;
             let piece = |task: usize, starts: &[u32], part: usize| {
-                let row = task * TASK + starts[part] as usize;
+                let row = task * rows.task() + starts[part] as usize;
                 (rows.address() + 16 * row as u64, starts[part + 1] - starts[part])
             };
             let pieces = |part| {
@@ -315,7 +321,11 @@ impl Join {
             let tuples = relation.tuples();
             let list = self.starts_of(index);
             let rows = state.rows_from(self.first_page(side));
-            self.first.run(rig, tuples, rows, list)?;
+            let grid = match self.options.cpu_prefix_sum {
+                true => self.first.count_on_cpu(rig, relation.columns().0, list)?,
+                false => self.first.count(rig, tuples, list)?,
+            };
+            self.first.scatter(rig, tuples, grid, rows)?;
         }
         Ok(Vec::new())
     }
@@ -350,7 +360,12 @@ impl Join {
         // State of an earlier run must not make a right answer.
         rig.kernels.fill(&mut self.sums, 0)?;
         rig.kernels.fill(&mut self.starts, 0)?;
+        if let Some((values, used)) = &mut self.index {
+            rig.kernels.fill(values, 0xff)?;
+            rig.kernels.fill(used, 0)?;
+        }
         rig.synchronize()?;
+        rig.begin()?;
         let begun = Instant::now();
         let mut build = self.first_pass(rig, &inputs.build, Side::Build)?;
         let mut probe = self.first_pass(rig, &inputs.probe, Side::Probe)?;
@@ -399,76 +414,31 @@ impl Join {
         let bits = self.bits.0.bits + self.bits.1.bits;
         let table = self.options.table(domain);
         let tables = (bits, self.options.perfect, table, self.options.entries);
-        let work = (next.address(), self.sums.address());
+        let index = self.index.as_ref().map(|(values, used)| RadixIndex {
+            values: values.address(),
+            used: used.address(),
+        });
+        let work = (next.address(), self.sums.address(), index);
         let sides = (pages(Side::Build), pages(Side::Probe));
-        rig.slices.launch(&rig.kernels, sides, tables, work, most)
+        rig.slices.launch(&rig.kernels, sides, tables, work, most)?;
+        rig.mark(Phase::Join)
     }
 
-    /// Partitions the probe side alone by the first pass, and checks the result of kernels, except after
-    /// `Refined`. Returns the seconds of the kernels and copies; for the direct pass, without its histogram.
+    /// The record numbers of the join index of the last run; all bits of those without a match are set.
     ///
     /// # Errors
     /// The device's.
-    ///
-    /// # Panics
-    /// If a tuple is missing or in a wrong partition.
-    pub fn partition(&mut self, rig: &Rig, inputs: &Inputs) -> Result<f64> {
-        let relation = &inputs.probe;
-        rig.kernels.fill(&mut self.starts, 0)?;
-        rig.kernels.fill(&mut self.sums, 0)?;
-        let mut begun = Instant::now();
-        match self.options.first {
-            First::Staged(_) | First::Refined(_) => {
-                rig.synchronize()?;
-                begun = Instant::now();
-                self.stage(rig, relation, Side::Probe)?;
-            }
-            First::Direct(_) => {
-                let list = self.starts_of(Side::Probe as usize);
-                let tuples = relation.tuples();
-                let grid = self.first.count(rig, tuples, list)?;
-                rig.synchronize()?;
-                begun = Instant::now();
-                if let Some(state) = &self.state {
-                    let rows = state.rows_from(self.first_page(Side::Probe));
-                    self.first.scatter(rig, tuples, grid, rows)?;
-                }
-            }
-            First::Cpu => {
-                self.first_pass(rig, relation, Side::Probe)?;
-            }
+    pub fn read_index(&self, rig: &Rig) -> Result<Vec<u64>> {
+        match &self.index {
+            Some((values, _)) => rig.kernels.read(values, ..),
+            None => Ok(Vec::new()),
         }
-        rig.synchronize()?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let lists = self.bits.0.parts();
-        let check = |rows, count, list| {
-            let (stream, sums) = (&rig.kernels, self.sums.address());
-            rig.check
-                .launch(stream, (rows, count), (list, lists), self.bits.0, sums)
-        };
-        let first_page = self.first_page(Side::Probe);
-        match (&self.state, self.options.first) {
-            (Some(state), First::Staged(_)) => {
-                let chunk = 1usize << self.page_bits();
-                for (number, start) in (0..relation.count).step_by(chunk).enumerate() {
-                    let page = first_page + number;
-                    let count = chunk.min(relation.count - start) as u64;
-                    check(RadixRows::Array(state.address(page)), count, self.starts_of(page))?;
-                }
-            }
-            (Some(state), First::Direct(_)) => {
-                let list = self.starts_of(Side::Probe as usize);
-                check(state.rows_from(first_page), relation.count as u64, list)?;
-            }
-            _ => return Ok(seconds),
-        }
-        let found = rig.kernels.read(&self.sums, ..)?;
-        let expected = [inputs.hash(), 0];
-        assert_eq!(
-            found, expected,
-            "{}: hashes of tuples, and misplaced tuples",
-            self.options.first
-        );
-        Ok(seconds)
+    }
+
+    /// The join index of the last run: its device address, and the number of its elements, those without a
+    /// match included.
+    pub(super) fn index(&self) -> Option<(u64, u64)> {
+        let (values, _) = self.index.as_ref()?;
+        Some((values.address(), values.len() as u64))
     }
 }

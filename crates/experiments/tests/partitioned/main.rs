@@ -63,6 +63,90 @@ fn joins_find_all_matches() {
     }
 }
 
+/// The CPU's prefix sum before a direct pass, and record numbers with a join index.
+#[test]
+fn prefix_sums_and_indexes_find_all_matches() {
+    let device = emulated(7);
+    let mut rig = Rig::new(&device, 1 << 16).unwrap();
+    let (build, probe) = (2901, 6007);
+    let mut inputs = Inputs::new(&device, build, probe).unwrap();
+    inputs.fill(build, probe, 3).unwrap();
+    for (limit, batch, entries, perfect) in [
+        (u64::MAX, 1 << 20, 256, false),
+        (40 << 10, 300, 100, true),
+        (0, 1000, 40, false),
+    ] {
+        let options = Options {
+            limit,
+            batch,
+            entries,
+            perfect,
+            chunk_bits: 9,
+            page_bits: 6,
+            heads: 64,
+            ..Options::new(&rig)
+        };
+        let direct = Options {
+            first: First::Direct(RadixAlgorithm::Shared),
+            cpu_prefix_sum: true,
+            ..options
+        };
+        let refined = Options {
+            index: true,
+            ..options
+        };
+        let mut join = Join::new(&mut rig, &inputs, direct).unwrap();
+        let mut indexed = Join::new(&mut rig, &inputs, refined).unwrap();
+        for run in 0..2 {
+            inputs.refresh(run).unwrap();
+            let joined = join.run(&rig, &inputs).unwrap();
+            assert_eq!(joined.sums, [inputs.sum(), probe as u64], "{direct:?}, run {run}");
+            let joined = indexed.run(&rig, &inputs).unwrap();
+            assert_eq!(
+                joined.sums,
+                [inputs.numbers(), probe as u64],
+                "{refined:?}, run {run}"
+            );
+            // Each tuple of the probe side has one match.
+            let mut index = indexed.read_index(&rig).unwrap();
+            index.sort_unstable();
+            assert!(index.into_iter().eq(0..probe as u64), "{refined:?}, run {run}");
+        }
+    }
+}
+
+/// Partitions of the CPU in several tasks, copied to the device in several batches.
+#[test]
+fn passes_alone_have_all_tuples() {
+    let device = emulated(9);
+    let mut rig = Rig::new(&device, 1 << 16).unwrap();
+    let mut inputs = Inputs::new(&device, 900, 5001).unwrap();
+    inputs.fill(900, 5001, 1).unwrap();
+    for first in [
+        First::Cpu,
+        First::Direct(RadixAlgorithm::Hierarchical),
+        First::Staged(RadixAlgorithm::Linear),
+    ] {
+        for limit in [0, u64::MAX] {
+            let options = Options {
+                first,
+                limit,
+                task_bits: 7,
+                chunk_bits: 9,
+                page_bits: 6,
+                bits: Some((5, 1)),
+                ..Options::new(&rig)
+            };
+            let mut join = Join::new(&mut rig, &inputs, options).unwrap();
+            for run in 0..2 {
+                inputs.refresh(run).unwrap();
+                let found = join.partition(&rig, &inputs).unwrap();
+                assert!(found.partitioning > 0.0);
+            }
+        }
+    }
+}
+
 #[test]
 fn figures_have_rows() {
     let device = emulated(5);
@@ -103,6 +187,7 @@ fn our_join_has_no_races() {
         let options = Options {
             first,
             perfect,
+            index: matches!(first, First::Refined(_)),
             limit: 40 << 10,
             bits: Some((2, 3)),
             entries: 64,
@@ -112,6 +197,11 @@ fn our_join_has_no_races() {
         };
         let mut join = Join::new(&mut rig, &inputs, options).unwrap();
         let joined = join.run(&rig, &inputs).unwrap();
-        assert_eq!(joined.sums, [inputs.sum(), 4000], "{options:?}");
+        let expected = if options.index {
+            inputs.numbers()
+        } else {
+            inputs.sum()
+        };
+        assert_eq!(joined.sums, [expected, 4000], "{options:?}");
     }
 }

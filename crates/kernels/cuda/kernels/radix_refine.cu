@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) radix_refine(const __grid_c
     for (u32 number = blockIdx.x; number < args.parts; number += gridDim.x) {
         const u32 begin = args.starts[number];
         const u32 end = args.starts[number + 1];
-        const RadixInput input = {args.rows, nullptr, end};
+        const RadixInput input = {args.rows, nullptr, end, 0, 0};
         const RadixOutput output = {args.output, nullptr, 0};
         for (u32 part = threadIdx.x; part < parts; part += blockDim.x) tile.counts[part] = 0;
         __syncthreads();

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(GALATEA_RADIX_THREADS, GALATEA_RADI
     GALATEA_DYNAMIC_SHARED(shared);
     const u64 begin = u64(blockIdx.x) * args.per_block;
     const u64 end = begin + args.per_block < args.count ? begin + args.per_block : args.count;
-    const RadixInput input = {args.keys, args.values, end};
+    const RadixInput input = {args.keys, args.values, end, args.numbered, args.number};
     const RadixOutput output = {args.rows, args.pages, args.page_bits};
 #if GALATEA_RADIX == 0
     radix_standard(args, input, output, begin, shared);

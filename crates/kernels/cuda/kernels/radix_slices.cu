@@ -3,7 +3,9 @@
 // those of the other side. Warps take slices. Blocks that load, over the link or not, work beside blocks that
 // build or probe. Adjacent partitions are adjacent in each page, so all blocks read near each other.
 //
-// Tables are those of radix_join.
+// Tables are those of radix_join. If keys of the build side are distinct, the kernel may write a join index:
+// the value of each tuple of the probe side that has a match, at the position that the tuple has among all
+// probed tuples.
 #include "galatea/args/radix_slices.h"
 
 using namespace galatea;
@@ -15,7 +17,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     constexpr u32 END = 0xffff;
     constexpr u64 EMPTY = ~0ull;
     __shared__ u32 taken;
-    __shared__ u32 probed;  // number of tuples of the probe side
+    __shared__ u32 probed;  // 1: the probe side has tuples
+    __shared__ u32 index_first;
     __shared__ Scratch<u32> scratch;
     u64* const keys = reinterpret_cast<u64*>(shared);
     u64* const values = keys + args.capacity;
@@ -26,7 +29,9 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
     u32* const build_before = build_count + args.builds;
     u32* const probe_first = build_before + args.builds;
     u32* const probe_count = probe_first + args.probes;
-    u16* const links = reinterpret_cast<u16*>(probe_count + args.probes);
+    // Only an index has a use for positions of the probe side: null without one.
+    u32* const probe_before = args.index == nullptr ? nullptr : probe_count + args.probes;
+    u16* const links = reinterpret_cast<u16*>(probe_count + (args.index == nullptr ? 1 : 2) * args.probes);
     const bool chained = args.heads != 0;
     const u32 head_mask = args.heads - 1;
     u64 sum = 0;
@@ -57,7 +62,12 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
         each(args.build_pages, args.builds, build_first, build_count, build_before, use);
     };
     const auto each_probe = [&](auto&& use) {
-        each(args.probe_pages, args.probes, probe_first, probe_count, static_cast<const u32*>(nullptr), use);
+        each(args.probe_pages, args.probes, probe_first, probe_count, probe_before, use);
+    };
+    const auto match = [&](u64 build, u64 probe, u32 position) {
+        sum += build + probe;
+        ++matches;
+        if (args.index != nullptr) args.index[u64(index_first) + position] = probe;
     };
 
     while (true) {
@@ -87,6 +97,15 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
         if (threadIdx.x < args.builds) build_before[threadIdx.x] = before;
         __syncthreads();
         if (total == 0 || probed == 0) continue;
+        if (args.index != nullptr) {
+            // Elements for all tuples of the probe side. Each has at most one match.
+            const u32 mine = threadIdx.x < args.probes ? probe_count[threadIdx.x] : 0;
+            u32 all;
+            const u32 earlier = block_exclusive_scan(mine, Sum{}, all, scratch);
+            if (threadIdx.x < args.probes) probe_before[threadIdx.x] = earlier;
+            if (threadIdx.x == 0) index_first = atomicAdd(args.indexed, all);
+            __syncthreads();
+        }
         if (chained) {
             for (u32 base = 0; base < total; base += args.capacity) {
                 for (u32 head = threadIdx.x; head < args.heads; head += blockDim.x) heads[head] = END;
@@ -100,13 +119,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
                     links[i] = u16(atomicExch(heads + head, i));
                 });
                 __syncthreads();
-                each_probe([&](const Tuple& tuple, u32) {
+                each_probe([&](const Tuple& tuple, u32 position) {
                     u32 at = heads[u32(radix_hash(tuple.item[0], args.raw) >> args.shift) & head_mask];
                     while (at != END) {
-                        if (keys[at] == tuple.item[0]) {
-                            sum += values[at] + tuple.item[1];
-                            ++matches;
-                        }
+                        if (keys[at] == tuple.item[0]) match(values[at], tuple.item[1], position);
                         at = links[at];
                     }
                 });
@@ -124,11 +140,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
                     values[slot] = tuple.item[1];
                 });
                 __syncthreads();
-                each_probe([&](const Tuple& tuple, u32) {
+                each_probe([&](const Tuple& tuple, u32 position) {
                     const u64 slot = (tuple.item[0] >> args.shift) - base;
                     if (slot < args.capacity && keys[slot] == tuple.item[0]) {
-                        sum += values[slot] + tuple.item[1];
-                        ++matches;
+                        match(values[slot], tuple.item[1], position);
                     }
                 });
                 __syncthreads();

@@ -264,6 +264,7 @@ pub fn all_free(frames_per_buffer: usize, word: usize, bits: u32) -> u64 {
 }
 
 /// See `mix64` in `cuda/galatea/prelude.cuh`.
+#[inline]
 #[must_use]
 pub fn mix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

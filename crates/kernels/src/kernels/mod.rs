@@ -104,10 +104,11 @@ pub use pipeline::{
 pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use radix::{
     RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixAlgorithm, RadixBits, RadixCheck, RadixCheckArguments,
-    RadixGather, RadixGatherArguments, RadixGrid, RadixHistogram, RadixHistogramArguments, RadixJoin,
-    RadixJoinArguments, RadixOffsets, RadixOffsetsArguments, RadixOrder, RadixPages, RadixPair, RadixRefine,
-    RadixRefineArguments, RadixRows, RadixScatter, RadixScatterArguments, RadixSlice, RadixSlices,
-    RadixSlicesArguments, RadixTable, RadixTuples,
+    RadixGather, RadixGatherArguments, RadixGrid, RadixHistogram, RadixHistogramArguments, RadixIndex,
+    RadixJoin, RadixJoinArguments, RadixMaterialise, RadixMaterialiseArguments, RadixOffsets,
+    RadixOffsetsArguments, RadixOrder, RadixPages, RadixPair, RadixRefine, RadixRefineArguments, RadixRows,
+    RadixScatter, RadixScatterArguments, RadixSlice, RadixSlices, RadixSlicesArguments, RadixTable,
+    RadixTuples, RadixValues,
 };
 pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
 pub use rank_keys::{PLACE_FIELD_BITS, PlaceField, RankKeys, RankKeysArguments};
@@ -183,6 +184,7 @@ pub const KERNELS: &[KernelEntry] = &[
     RadixGather::ENTRY,
     RadixHistogram::ENTRY,
     RadixJoin::ENTRY,
+    RadixMaterialise::ENTRY,
     RadixOffsets::ENTRY,
     RadixRefine::ENTRY,
     RadixScatter::ENTRY,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use galatea_device::{Device, DeviceOptions, EmulatorOptions, testing};
+use galatea_device::{Device, DeviceBuffer, DeviceOptions, EmulatorOptions, testing};
 use galatea_kernels::flow::mix64;
 use galatea_kernels::{
     KernelEntry, RadixAlgorithm, RadixBits, RadixCheck, RadixGather, RadixGrid, RadixHistogram, RadixJoin,
-    RadixOffsets, RadixOrder, RadixPair, RadixRows, RadixScatter, RadixSlice, RadixTable, RadixTuples,
+    RadixMaterialise, RadixOffsets, RadixOrder, RadixPair, RadixRows, RadixScatter, RadixSlice, RadixTable,
+    RadixTuples, RadixValues,
 };
 
 use crate::compiles::{ARCHITECTURES, assert_compiles};
@@ -60,7 +61,10 @@ fn partition(
     let (keys, values, rows) = (upload(&keys), upload(&values), upload(&rows));
     let input = RadixTuples {
         keys: if columns { keys.address() } else { rows.address() },
-        values: columns.then(|| values.address()),
+        values: match columns {
+            true => RadixValues::Column(values.address()),
+            false => RadixValues::Rows,
+        },
         count,
     };
     let parts = bits.parts();
@@ -324,6 +328,104 @@ fn gather_copies_slices_in_order() {
             .unwrap();
         expected.extend([0, 0]);
         assert!(stream.read(&output, ..).unwrap() == expected);
+    }
+}
+
+/// The value of a tuple is its number, from any first number on, for all algorithms.
+#[test]
+fn tuples_are_numbered() {
+    let bits = RadixBits {
+        shift: 0,
+        bits: 3,
+        raw: true,
+    };
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for algorithm in RadixAlgorithm::ALL {
+            for count in [1u64, 2, 33, 4099] {
+                let keys: Vec<u64> = (0..count).map(|row| mix64(row) >> 20).collect();
+                let input = device.upload(&stream, &keys).unwrap();
+                let tuples = RadixTuples {
+                    keys: input.address(),
+                    values: RadixValues::Numbers(700),
+                    count,
+                };
+                let grid = RadixGrid::new(count, 3);
+                let counts = device
+                    .zeroed::<u32>(&stream, grid.blocks as usize * bits.parts())
+                    .unwrap();
+                let starts = device.zeroed::<u32>(&stream, bits.parts() + 1).unwrap();
+                let output = device.zeroed::<u64>(&stream, 2 * count as usize).unwrap();
+                let scatter = RadixScatter::new(&device, algorithm).unwrap();
+                let second = scatter.second_words(bits, grid.blocks).max(1);
+                let second = device.zeroed::<u64>(&stream, second).unwrap();
+                RadixHistogram::new(&device)
+                    .unwrap()
+                    .launch(&stream, tuples, bits, grid, counts.address())
+                    .unwrap();
+                let order = (grid, bits, RadixOrder::Partitions);
+                RadixOffsets::new(&device)
+                    .unwrap()
+                    .launch(&stream, order, counts.address(), starts.address())
+                    .unwrap();
+                let rows = RadixRows::Array(output.address());
+                scatter
+                    .launch(
+                        &stream,
+                        tuples,
+                        (grid, bits),
+                        counts.address(),
+                        rows,
+                        second.address(),
+                    )
+                    .unwrap();
+                let words = stream.read(&output, ..).unwrap();
+                let mut found: Vec<Tuple> = words.chunks(2).map(|row| (row[1], row[0])).collect();
+                found.sort_unstable();
+                let expected: Vec<Tuple> = (700..).zip(keys).collect();
+                assert!(found == expected, "{algorithm}, {count} tuples");
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_are_summed_by_record_number() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = RadixMaterialise::new(&device).unwrap();
+        let values: Vec<Vec<u64>> = (0..9u64)
+            .map(|column| (0..500u64).map(|row| mix64(column << 32 | row)).collect())
+            .collect();
+        let columns: Vec<_> = values
+            .iter()
+            .map(|column| device.upload(&stream, column).unwrap())
+            .collect();
+        let addresses: Vec<u64> = columns.iter().map(DeviceBuffer::address).collect();
+        let addresses = device.upload(&stream, &addresses).unwrap();
+        for count in [1u64, 31, 256, 257, 20_001] {
+            // One in seven elements is no record.
+            let index: Vec<u64> = (0..count)
+                .map(|at| if at % 7 == 3 { u64::MAX } else { mix64(at) % 500 })
+                .collect();
+            let records = index.iter().filter(|number| **number != u64::MAX);
+            let uploaded = device.upload(&stream, &index).unwrap();
+            for width in 0..=9usize {
+                let of_record = |number: &u64| -> u64 {
+                    let columns = values.iter().take(width);
+                    columns
+                        .map(|column| column[*number as usize])
+                        .fold(0, u64::wrapping_add)
+                };
+                let sum = records.clone().map(of_record).fold(0, u64::wrapping_add);
+                let sums = device.zeroed::<u64>(&stream, 2).unwrap();
+                let input = (uploaded.address(), count);
+                let columns = (addresses.address(), width as u32);
+                kernel.launch(&stream, input, columns, sums.address(), 2).unwrap();
+                let expected = [sum, records.clone().count() as u64];
+                assert_eq!(stream.read(&sums, ..).unwrap(), expected, "{count}, {width}");
+            }
+        }
     }
 }
 

@@ -12,6 +12,8 @@ struct RadixSlicesArguments {
     const u32* probe_starts;
     u32* next;   // number of the next partition, initially 0
     u64* sums;   // added to: payloads of both sides of all matches; number of matches
+    u64* index;  // or null; receives the probe side's value of each match, and keeps other elements
+    u32* indexed;  // with `index`: elements in use, initially 0; an element for each probed tuple
     u64 domain;  // perfect: keys are less than it
     u32 builds;  // pages of the build side, at most the threads of a block
     u32 probes;  // pages of the probe side, likewise

@@ -1,8 +1,9 @@
 // Grid scope: tuples of a partitioned hash join (Lutz 2022, chapter 4), their partitions, and the tuples that
 // each block of a grid partitions.
 //
-// A tuple has a 64-bit key and a 64-bit value. Input is two columns, or rows of 16 bytes. The partition of a
-// tuple is a range of bits of its hashed key; with `raw`, of its key.
+// A tuple has a 64-bit key and a 64-bit value. Input is two columns, a column of keys with the numbers of
+// tuples as values, or rows of 16 bytes. The partition of a tuple is a range of bits of its hashed key;
+// with `raw`, of its key.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -22,11 +23,13 @@ GALATEA_INLINE u32 radix_part(u64 key, u32 raw, u32 shift, u32 bits) {
     return u32(radix_hash(key, raw) >> shift) & ((1u << bits) - 1);
 }
 
-// Tuples as columns; without values, `keys` are rows of a key and a value.
+// Tuples as columns; without values, `keys` are rows of a key and a value, unless tuples are numbered.
 struct RadixInput {
     const u64* keys;
     const u64* values;
-    u64 end;  // one past the last tuple of this block
+    u64 end;        // one past the last tuple of this block
+    u32 numbered;   // 1: `keys` is a column, and the value of a tuple is its number
+    u64 number;     // number of the first tuple of the column
 };
 
 // Tuples of a thread, loaded together: `valid` has a bit for each that exists. Each step of a warp has 64
@@ -41,7 +44,7 @@ template <u32 PAIRS> struct RadixBatch {
 // Warp scope, no collectives. Loads the tuples of a warp from `first`, an even number, on.
 template <u32 PAIRS> GALATEA_INLINE void radix_load(RadixBatch<PAIRS>& batch, const RadixInput& input, u64 first) {
     batch.valid = 0;
-    if (input.values == nullptr) {
+    if (input.values == nullptr && input.numbered == 0) {
 #pragma unroll
         for (u32 t = 0; t < 2 * PAIRS; ++t) {
             const u64 at = first + t * WARP + lane();
@@ -59,11 +62,12 @@ template <u32 PAIRS> GALATEA_INLINE void radix_load(RadixBatch<PAIRS>& batch, co
         Vector<u64, 2> values = {};
         if (at + 1 < input.end) {
             keys = load_vector<2>(input.keys, at / 2);
-            values = load_vector<2>(input.values, at / 2);
+            if (input.numbered != 0) values = {input.number + at, input.number + at + 1};
+            else values = load_vector<2>(input.values, at / 2);
             batch.valid |= 3u << 2 * t;
         } else if (at < input.end) {
             keys.item[0] = input.keys[at];
-            values.item[0] = input.values[at];
+            values.item[0] = input.numbered != 0 ? input.number + at : input.values[at];
             batch.valid |= 1u << 2 * t;
         }
         batch.tuple[2 * t] = {keys.item[0], values.item[0]};

@@ -63,6 +63,8 @@ kernel_arguments! {
         pub count: u64,
         /// Tuples of a block.
         pub per_block: u64,
+        /// Number of the first tuple.
+        pub number: u64,
         /// Bits of a position in a page.
         pub page_bits: u32,
         /// 1: bits of keys.
@@ -73,8 +75,8 @@ kernel_arguments! {
         pub bits: u32,
         /// Tuples of a buffer.
         pub buffer: u32,
-        /// 0.
-        pub unused: u32,
+        /// 1: values are numbers of tuples.
+        pub numbered: u32,
     }
 }
 
@@ -197,6 +199,10 @@ kernel_arguments! {
         pub next: DevicePointer<u32>,
         /// Sum of payloads, and matches.
         pub sums: DevicePointer<u64>,
+        /// Values of the probe side of matches, or null.
+        pub index: DevicePointer<u64>,
+        /// Elements of it in use.
+        pub indexed: DevicePointer<u32>,
         /// Keys are less.
         pub domain: u64,
         /// Pages of the build side.
@@ -213,6 +219,24 @@ kernel_arguments! {
         pub heads: u32,
         /// 1: hashes are keys.
         pub raw: u32,
+        /// 0.
+        pub unused: u32,
+    }
+}
+
+kernel_arguments! {
+    /// Arguments of `radix_materialise`; the header describes each field.
+    pub struct RadixMaterialiseArguments in "galatea/args/radix_materialise.h" {
+        /// Record numbers.
+        pub index: DevicePointer<u64>,
+        /// Addresses of columns.
+        pub columns: DevicePointer<u64>,
+        /// Sum of values, and number of records.
+        pub sums: DevicePointer<u64>,
+        /// Elements of the index.
+        pub count: u64,
+        /// Number of columns.
+        pub width: u32,
         /// 0.
         pub unused: u32,
     }

@@ -159,6 +159,15 @@ pub struct RadixPages {
     pub count: u32,
 }
 
+/// A join index: the values of the probe side of all matches. Keys of the build side must be distinct.
+#[derive(Debug, Clone, Copy)]
+pub struct RadixIndex {
+    /// Device address of an element for each tuple of the probe side. Those without a match are not written.
+    pub values: u64,
+    /// Device address of a word, 0.
+    pub used: u64,
+}
+
 /// Joins partitions whose tuples are slices of many pages.
 #[derive(Debug, Clone)]
 pub struct RadixSlices {
@@ -181,7 +190,7 @@ impl RadixSlices {
     }
 
     /// Queues the join of all partitions by `bits` bits of the hash from bit 0 on; the other arguments are
-    /// those of [`RadixJoin::launch`].
+    /// those of [`RadixJoin::launch`]. The join writes an index if there is one.
     ///
     /// # Errors
     /// `DeviceError::Range` for more than [`Self::MOST_PAGES`] pages of a side; the device's.
@@ -190,7 +199,7 @@ impl RadixSlices {
         stream: &Stream,
         (build, probe): (RadixPages, RadixPages),
         (bits, raw, table, most): (u32, bool, RadixTable, u32),
-        (next, sums): (u64, u64),
+        (next, sums, index): (u64, u64, Option<RadixIndex>),
         blocks: u32,
     ) -> Result<()> {
         for pages in [build.count, probe.count] {
@@ -203,7 +212,8 @@ impl RadixSlices {
                 });
             }
         }
-        let of_pages = 4 * (3 * build.count + 2 * probe.count);
+        let of_probe = if index.is_some() { 3 } else { 2 };
+        let of_pages = 4 * (3 * build.count + of_probe * probe.count);
         let (heads, domain, entry) = match table {
             RadixTable::Chains(heads) => (heads, 0, 18),
             RadixTable::Perfect(domain) => (0, domain, 16),
@@ -217,6 +227,8 @@ impl RadixSlices {
             probe_starts: DevicePointer::new(probe.starts),
             next: DevicePointer::new(next),
             sums: DevicePointer::new(sums),
+            index: DevicePointer::new(index.map_or(0, |index| index.values)),
+            indexed: DevicePointer::new(index.map_or(0, |index| index.used)),
             domain,
             builds: build.count,
             probes: probe.count,

@@ -8,16 +8,19 @@
 mod arguments;
 mod check;
 mod join;
+mod materialise;
 mod partition;
 mod types;
 
 pub use arguments::{
     RadixCheckArguments, RadixGatherArguments, RadixHistogramArguments, RadixJoinArguments,
-    RadixOffsetsArguments, RadixRefineArguments, RadixScatterArguments, RadixSlicesArguments,
+    RadixMaterialiseArguments, RadixOffsetsArguments, RadixRefineArguments, RadixScatterArguments,
+    RadixSlicesArguments,
 };
 pub use check::RadixCheck;
-pub use join::{RadixGather, RadixJoin, RadixPages, RadixPair, RadixSlices, RadixTable};
+pub use join::{RadixGather, RadixIndex, RadixJoin, RadixPages, RadixPair, RadixSlices, RadixTable};
+pub use materialise::RadixMaterialise;
 pub use partition::{RadixAlgorithm, RadixHistogram, RadixOffsets, RadixOrder, RadixRefine, RadixScatter};
 pub use types::{
-    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixBits, RadixGrid, RadixRows, RadixSlice, RadixTuples,
+    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixBits, RadixGrid, RadixRows, RadixSlice, RadixTuples, RadixValues,
 };

@@ -6,8 +6,8 @@ use super::arguments::{
     RadixHistogramArguments, RadixOffsetsArguments, RadixRefineArguments, RadixScatterArguments,
 };
 use super::types::{
-    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixBits, RadixGrid, RadixRows, RadixTuples, STATIC_SHARED, THREADS,
-    checked,
+    RADIX_MOST_BITS, RADIX_TUPLE_BYTES, RadixBits, RadixGrid, RadixRows, RadixTuples, RadixValues,
+    STATIC_SHARED, THREADS, checked,
 };
 use crate::kernel::{KernelFunction, kernel};
 
@@ -53,7 +53,7 @@ impl RadixHistogram {
             counts: DevicePointer::new(counts),
             count: tuples.count,
             per_block: grid.per_block,
-            rows: tuples.values.is_none().into(),
+            rows: (tuples.values == RadixValues::Rows).into(),
             raw: bits.raw.into(),
             shift: bits.shift,
             bits: bits.bits,
@@ -300,21 +300,27 @@ impl RadixScatter {
     ) -> Result<()> {
         checked(&tuples, bits)?;
         let (rows, pages, page_bits) = output.fields();
+        let (values, number, numbered) = match tuples.values {
+            RadixValues::Rows => (DevicePointer::NULL, 0, 0),
+            RadixValues::Column(values) => (DevicePointer::new(values), 0, 0),
+            RadixValues::Numbers(first) => (DevicePointer::NULL, first, 1),
+        };
         let arguments = RadixScatterArguments {
             keys: DevicePointer::new(tuples.keys),
-            values: DevicePointer::new(tuples.values.unwrap_or(0)),
+            values,
             offsets: DevicePointer::new(offsets),
             rows,
             pages,
             second: DevicePointer::new(second),
             count: tuples.count,
             per_block: grid.per_block,
+            number,
             page_bits,
             raw: bits.raw.into(),
             shift: bits.shift,
             bits: bits.bits,
             buffer: self.buffer(bits),
-            unused: 0,
+            numbered,
         };
         let threads = self.algorithm.threads();
         let of_parts = (4 * self.algorithm.words()) << bits.bits;

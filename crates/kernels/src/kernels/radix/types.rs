@@ -32,6 +32,7 @@ impl RadixBits {
     }
 
     /// The partition of a key.
+    #[inline]
     #[must_use]
     pub fn part(&self, key: u64) -> usize {
         let hash = if self.raw { key } else { mix64(key) };
@@ -39,13 +40,24 @@ impl RadixBits {
     }
 }
 
+/// The values of tuples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RadixValues {
+    /// Each key is followed by its value.
+    Rows,
+    /// Address of a column, 16-byte aligned.
+    Column(u64),
+    /// The number of the tuple, if the first one has this number.
+    Numbers(u64),
+}
+
 /// Tuples in any memory that kernels can access.
 #[derive(Debug, Clone, Copy)]
 pub struct RadixTuples {
     /// Address of a column of keys, or of rows; 16-byte aligned.
     pub keys: u64,
-    /// Address of a column of values, 16-byte aligned; `None` for rows.
-    pub values: Option<u64>,
+    /// Their values.
+    pub values: RadixValues,
     /// Number of tuples.
     pub count: u64,
 }
