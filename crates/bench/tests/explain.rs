@@ -330,7 +330,8 @@ async fn snapshot_of_generated_kernels() {
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
     let pairs = "SELECT a.k, b.k FROM t a LEFT JOIN t b ON a.g = b.g AND a.v + 990 < b.v WHERE a.k < 30";
-    let kernels: [(&str, Settings, &str); 14] = [
+    let lookup = "SELECT count(*), sum(a.v), sum(b.v) FROM t a JOIN t b ON a.k = b.k";
+    let kernels: [(&str, Settings, &str); 16] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("aggregate.strategy", "copies")], groups),
         ("dense", &[("aggregate.strategy", "dense")], groups),
@@ -344,7 +345,9 @@ async fn snapshot_of_generated_kernels() {
         ("lists", &[], pairs),
         ("probe", &[], pairs),
         ("mark", &[], pairs),
+        ("lookup", &[], lookup),
         ("partition", &[("join.partitions", "16")], join),
+        ("partitioned", &[], join),
     ];
     let nvrtc = testing::nvrtc();
     for (sink, settings, sql) in kernels {

@@ -53,7 +53,8 @@ pub fn bind(
     .choose()?;
     let options = lookups.remaining(options);
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
-    let items = rows_of_a_thread(plan, &columns, &options).min(lookups.items(row_bytes));
+    let looks_up = lookups.packed.iter().any(Option::is_none);
+    let items = rows_of_a_thread(plan, &columns, looks_up, &options).min(lookups.items(row_bytes));
 
     let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
     let sink_columns: BTreeSet<usize> = plan
@@ -123,7 +124,7 @@ pub fn bind(
             rows: view.rows,
             passing: view.rows as f64 * selectivity,
         },
-        looks_up: lookups.packed.iter().any(Option::is_none),
+        looks_up,
     };
     let mut values = Code::default();
     let BoundSink {
@@ -203,8 +204,14 @@ pub fn bind(
 
 /// Rows per thread in a step. More rows in flight hide latency as long as their registers leave enough for
 /// other threads. A single group keeps its accumulators in a few registers, so a thread can hold 16 narrow
-/// rows with cheap expressions.
-fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &KernelOptions) -> u32 {
+/// rows with cheap expressions, unless they look up build sides in device memory: 8 such rows per thread are
+/// 9 % faster than 16 (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`).
+fn rows_of_a_thread(
+    plan: &PipelinePlan,
+    columns: &[ColumnAccess],
+    looks_up: bool,
+    options: &KernelOptions,
+) -> u32 {
     let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
     let wide = columns
         .iter()
@@ -214,7 +221,7 @@ fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &Ker
     let most = match cost {
         // The number of rows per thread that columns are laid out for.
         _ if options.group_by == GroupBy::Slots => 8,
-        0..=40 if scalar && row_bytes <= 16 => 16,
+        0..=40 if scalar && row_bytes <= 16 && !looks_up => 16,
         0..=80 if !wide => 8,
         81..=200 if !wide => 4,
         _ => 2,
