@@ -5,9 +5,9 @@
 //! large enough for a compiler.
 //!
 //! Callers that cannot wait use the quick tier of a program ([`crate::Device::compile_soon`]), which takes
-//! half of the time. The optimised tier is compiled in the background once the program is used again, on a few
-//! threads so that queries keep the others. A process that ends waits for the programs that are being compiled
-//! or loaded for a GPU then ([`crate::ending`]).
+//! half of the time. The optimised tier is compiled in the background once the program is used again, on a
+//! few threads so that queries keep the others. A process that ends waits for the programs that are being
+//! compiled or loaded for a GPU then ([`crate::ending`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! The kernel of a pipeline is generated, and compiled as early as its plan is known. Beside it, a query may
 //! need kernels that never change: to merge groups, to sort, to sum up counts. If no earlier process compiled
-//! them, each takes up to 0.4 s, and the query that needs one first would wait for it. So they are compiled in
-//! the background, on threads of low priority, while the first query loads its columns.
+//! them, each takes up to 0.4 s, and the query that needs one first would wait for it. So they are compiled
+//! in the background, on threads of low priority, while the first query loads its columns.
 
 use galatea_device::{Device, Result};
 use galatea_kernels::{

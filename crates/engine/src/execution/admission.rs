@@ -66,6 +66,18 @@ impl Run<'_> {
         // The failed attempt has freed all of its device memory.
         let waits = || !naive && ticket.wait_for_room(self.cancelled);
         let outcome = self.attempts(admitted, waits);
+        if let Ok((_, report)) = &outcome {
+            tracing::debug!(
+                pipeline = self.pipeline.number(),
+                strategy = report.strategy,
+                rows = report.rows,
+                launches = report.launches,
+                transfer = ?report.transfer,
+                kernel = ?report.kernel,
+                total = ?came.elapsed(),
+                "pipeline pass"
+            );
+        }
         outcome.map_err(|failure| failure.of_pipeline(|| self.description()))
     }
 

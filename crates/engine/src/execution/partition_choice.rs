@@ -42,15 +42,15 @@ policy! {
         near_write: f64 = 68.0,
         /// Fraction of device memory bandwidth at which partitions are written.
         writing: f64 = 0.6,
-        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 160 thousand
-        /// million rows per second into 32 partitions, 105 into 256, because runs are shorter.
+        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 160
+        /// thousand million rows per second into 32 partitions, 105 into 256, because runs are shorter.
         least_row: f64 = 25.0,
         /// See `least_row`.
         each_partition: f64 = 0.06,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
-        /// Divisor of the cache size: the quotient is the size of a partition of the build side. Blocks access
-        /// one partition at a time, and two of them while they change to the next one.
+        /// Divisor of the cache size: the quotient is the size of a partition of the build side. Blocks
+        /// access one partition at a time, and two of them while they change to the next one.
         cache_parts: u64 = 3,
         /// Number of chunks in flight at once.
         chunks: f64 = 8.0,

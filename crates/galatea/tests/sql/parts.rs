@@ -168,7 +168,7 @@ async fn out_of_core_join_scans_each_side_once() {
 async fn forced_join_algorithms_match_the_cpu() {
     for (algorithm, shown, not_shown) in [
         ("hash", "strategy=", "partitions="),
-        ("radix", "partitions=16, forced", "one after another"),
+        ("radix", "partitions=8, forced", "one after another"),
         ("multipass", "one after another", "partitioned once"),
         ("triton", "sides partitioned once", "one after another"),
     ] {

@@ -103,8 +103,8 @@ struct ChunkCursor {
     }
 };
 
-// Block scope. Blocks claim the morsels of a launch in order, so that at any time all blocks read nearby rows.
-// Blocks that take every grid-th morsel drift apart.
+// Block scope. Blocks claim the morsels of a launch in order, so that at any time all blocks read nearby
+// rows. Blocks that take every grid-th morsel drift apart.
 struct MorselClaims {
     u64* counter;
     u32 first;

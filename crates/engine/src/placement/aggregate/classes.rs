@@ -274,6 +274,18 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
     })
 }
 
+/// The expected share of rows in the middle of their groups, in percent and at least 1, from the expected
+/// number of groups.
+fn middle_percentage(first: &AggregateExec) -> Option<u8> {
+    let number = |plan: &dyn ExecutionPlan| {
+        let statistics = plan.partition_statistics(None).ok()?;
+        statistics.num_rows.get_value().map(|rows| *rows as f64)
+    };
+    // Both middle rows of a group with an even number.
+    let share = 2.0 * number(first)? / number(first.input().as_ref())?.max(1.0);
+    Some((100.0 * share).ceil().clamp(1.0, 100.0) as u8)
+}
+
 /// The rows that a class needs of each group, numbered in its order. For a fraction of an order they contain
 /// the keys, the value and the number of values.
 fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn ExecutionPlan>> {
@@ -338,7 +350,24 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
         }
         _ => binary(number, Operator::Eq, integer(1)),
     };
-    let kept: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(wanted, numbered).ok()?);
+    let kept = match need.rows {
+        Rows::Middle | Rows::Share(_) => {
+            // DataFusion's analysis of intervals finds no limits in the condition and expects all rows. It
+            // does not analyse this comparison.
+            let is_wanted = binary(
+                wanted,
+                Operator::IsNotDistinctFrom,
+                Arc::new(Literal::new(true.into())),
+            );
+            let kept = FilterExec::try_new(is_wanted, numbered).ok()?;
+            match middle_percentage(first) {
+                Some(percentage) => kept.with_default_selectivity(percentage).ok()?,
+                None => kept,
+            }
+        }
+        _ => FilterExec::try_new(wanted, numbered).ok()?,
+    };
+    let kept: Arc<dyn ExecutionPlan> = Arc::new(kept);
     let outputs: Vec<ProjectionExpr> = match need.rows {
         Rows::Share(_) => {
             let keys = first.group_expr().expr().iter();
