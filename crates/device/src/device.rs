@@ -181,8 +181,8 @@ impl Device {
     }
 
     /// Returns a module of a program soon: the optimised one if it is in memory or on disk, otherwise that of
-    /// the quick tier. The second result is then the optimised one, which is compiled in the background as
-    /// soon as [`PendingModule::get`] is called.
+    /// the quick tier. The second result is then the optimised one, which is compiled in the background, on
+    /// one thread for all programs, as soon as [`PendingModule::get`] is called.
     ///
     /// # Errors
     /// Those of [`Device::compile`], for the first module.
@@ -204,27 +204,14 @@ impl Device {
         Ok((compiled, Some(pending)))
     }
 
-    /// Runs a task that loads a kernel in the background, unless the device is closed before. Its thread has
-    /// a low priority and takes tasks in order.
-    pub fn load_in_background(&self, load: impl FnOnce(&Self) -> Result<()> + Send + 'static) {
-        let device = Arc::downgrade(&self.0);
-        programs::compile_behind(move || {
-            if let Some(device) = device.upgrade()
-                && let Err(error) = load(&Self(device))
-            {
-                tracing::warn!("a kernel is not loaded ahead: {error}");
-            }
-        });
-    }
-
     /// Returns the module of a program if it is in memory or on disk; `None` if it would have to be compiled.
     #[must_use]
     pub fn compiled(&self, program: &Program) -> Option<Compiled> {
         self.0.programs.compiled(program)
     }
 
-    /// Waits until every program that [`PendingModule::get`] or [`Self::load_in_background`] queued is
-    /// compiled, before measurements that background compilation would disturb.
+    /// Waits until every program that [`PendingModule::get`] queued is compiled, before measurements that
+    /// background compilation would disturb.
     pub fn finish_compiling() {
         programs::wait_for_behind();
     }

@@ -5,16 +5,16 @@
 //! large enough for a compiler.
 //!
 //! Callers that cannot wait use the quick tier of a program ([`crate::Device::compile_soon`]), which takes
-//! half of the time. The optimised tier is compiled in the background once the program is used again, on a
-//! few threads so that queries keep the others. A process that ends waits for the programs that are being
-//! compiled or loaded for a GPU then ([`crate::ending`]).
+//! half of the time. The optimised tier is compiled in the background once the program is used again, on one
+//! thread so that queries keep the others. A process that ends waits for the programs that are being compiled
+//! or loaded for a GPU then ([`crate::ending`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use crate::cache::{DiskCache, Key, KeyRecord};
@@ -300,22 +300,14 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
     }
 }
 
-/// The threads of background compilation; `None` if the system cannot start them.
+/// The thread of background compilation; `None` if the system cannot start it.
 static BEHIND: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
 
-/// The number of background compilations that are not done, and the signal that it has changed.
-static UNDONE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
-
-/// Maximum number of threads that compile in the background: more would wait for the lock of the compiler.
-const BEHIND_THREADS: usize = 3;
-
 /// Runs a compilation in the background. If the system cannot start a thread, it never runs.
-pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
+fn compile_behind(task: impl FnOnce() + Send + 'static) {
     let behind = BEHIND.get_or_init(|| {
-        // Queries keep three quarters of the cores.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         rayon::ThreadPoolBuilder::new()
-            .num_threads((cores / 4).clamp(1, BEHIND_THREADS))
+            .num_threads(1)
             .thread_name(|_| "galatea-optimise".to_owned())
             .start_handler(|_| lower_thread_priority())
             .stack_size(STACK)
@@ -323,28 +315,18 @@ pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
             .ok()
     });
     if let Some(behind) = behind {
-        /// Counts a task as done when it ends, also by a panic.
-        struct Done;
-        impl Drop for Done {
-            fn drop(&mut self) {
-                *UNDONE.0.lock() -= 1;
-                UNDONE.1.notify_all();
-            }
-        }
-        *UNDONE.0.lock() += 1;
-        let done = Done;
-        behind.spawn_fifo(move || {
-            let _done = done;
-            task();
-        });
+        behind.spawn_fifo(task);
     }
 }
 
 /// Waits until all background compilations are done.
 pub(crate) fn wait_for_behind() {
-    let mut undone = UNDONE.0.lock();
-    while *undone > 0 {
-        UNDONE.1.wait(&mut undone);
+    if let Some(Some(behind)) = BEHIND.get() {
+        // The one thread runs tasks in order.
+        let (done, end) = std::sync::mpsc::channel::<()>();
+        // Dropping the sender is the message.
+        behind.spawn_fifo(move || drop(done));
+        assert!(end.recv().is_err());
     }
 }
 

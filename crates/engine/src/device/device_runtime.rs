@@ -4,7 +4,7 @@ use super::calibration::Calibrated;
 use super::demand::{DemandPolicy, Demands};
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
-use super::{RunError, calibration, fixed_kernels};
+use super::{RunError, calibration};
 use crate::config::ParquetDecoding;
 use crate::metrics::DeviceUse;
 use bytemuck::Pod;
@@ -82,7 +82,6 @@ impl DeviceRuntime {
     /// Errors of the device.
     pub(crate) fn new(device: Device) -> Result<Self, DeviceError> {
         let calibration = calibration::stored(&device);
-        fixed_kernels::load_in_background(&device);
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),

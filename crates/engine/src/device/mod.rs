@@ -5,7 +5,6 @@
 //! calibration     its rates for the cost model: measured once, or scaled from another's
 //! columns         columns of the store as regions of its memory
 //! prepared        the cache of bound and compiled pipelines
-//! fixed_kernels   kernels that operators share, loaded when the device is opened
 //! kernel_times    times of compiling or loading kernels, for the cost model
 //! chunk_table     inputs of a launch besides columns: chunks, lookup tables
 //! launches        the inputs of earlier launches over the same pages
@@ -20,7 +19,6 @@ pub(crate) mod columns;
 pub(crate) mod demand;
 mod device_runtime;
 mod error;
-mod fixed_kernels;
 mod kernel_times;
 pub(crate) mod launches;
 pub(crate) mod persistent;

@@ -8,7 +8,7 @@
 //! groups, and rows that CPU operators compute. A supported subtree runs on the device if
 //!
 //! ```text
-//! hot + unpaid / 2 <= CPU
+//! hot + unpaid <= CPU
 //!
 //! hot      seconds on the device, with columns in device memory and kernels compiled
 //! unpaid   seconds of the warm-up (loading columns, compiling kernels), less twice the seconds lost so far
@@ -18,10 +18,6 @@
 //! Estimates of joins that multiply rows can be too high by factors of a hundred. If they raise the CPU's
 //! time by a factor of 4 or more, and the CPU appears faster, both are compared again as if no operator
 //! multiplied rows. A pipeline over a table never does.
-//!
-//! Half of the warm-up counts (`share_of_first_run`), because later queries over the same columns, and runs
-//! of the same query, need no warm-up: all first runs of TPC-DS 10, without kernels on disk, take 34 s on the
-//! device and 57 s if all of it counts (`bench/results/2026-11-28-nvidia-h100`).
 //!
 //! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the device is cold. When runs have
 //! lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the
@@ -45,8 +41,6 @@ policy! {
     pub(super) struct PlacementPolicy {
         /// Lowest expected ratio of the CPU's measured time to its predicted time.
         doubt: f64 = 0.7,
-        /// Share of the unpaid warm-up that counts for the run that warms up.
-        share_of_first_run: f64 = 0.5,
         /// Factor by which multiplied rows must raise the predicted time on the CPU for both processors to be
         /// compared without them, too.
         multiplied: f64 = 4.0,
@@ -125,7 +119,7 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     let Candidate { hot, unpaid, cpu, .. } = *candidate;
     let is_warm = candidate.warm_up == 0.0;
     let compared = if is_warm { cpu } else { candidate.least_cpu };
-    let pays = hot + POLICY.share_of_first_run * unpaid <= compared;
+    let pays = hot + unpaid <= compared;
     match pays && (is_warm || !candidate.defers) {
         true => Verdict::Device,
         false if hot <= cpu => Verdict::WarmUp,
@@ -209,14 +203,14 @@ mod tests {
     #[test]
     fn unpaid_warm_up_is_part_of_the_time_on_the_device() {
         let cold = Candidate {
-            warm_up: 0.2,
-            unpaid: 0.2,
+            warm_up: 0.1,
+            unpaid: 0.1,
             cpu: 0.2,
             least_cpu: 0.2,
             ..WARM
         };
-        assert_eq!(decide(&cold), Verdict::Device, "0.1 + 0.2 / 2 <= 0.2");
-        let dearer = Candidate { unpaid: 0.21, ..cold };
+        assert_eq!(decide(&cold), Verdict::Device, "0.1 + 0.1 <= 0.2");
+        let dearer = Candidate { unpaid: 0.11, ..cold };
         assert_eq!(decide(&dearer), Verdict::WarmUp);
         let paid = Candidate {
             unpaid: 0.0,
@@ -237,7 +231,7 @@ mod tests {
         assert_eq!(
             decide(&cold),
             Verdict::WarmUp,
-            "0.11 <= 0.2, but the CPU may take 0.05"
+            "0.12 <= 0.2, but the CPU may take 0.05"
         );
         let known = Candidate {
             least_cpu: 0.2,

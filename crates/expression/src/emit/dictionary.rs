@@ -210,7 +210,7 @@ impl Emitter<'_> {
                 let kind = if single { Kind::F32 } else { Kind::F64 };
                 let code = self.define(
                     &kind,
-                    &format!("((const {}*)args.tables[{table}])[{index}]", kind.c_type()),
+                    &format!("table_entry<{}>(args.tables[{table}], {index})", kind.c_type()),
                 );
                 Ok(Value {
                     code,
@@ -272,7 +272,7 @@ impl Emitter<'_> {
     pub(super) fn number_table<N: Copy + Into<i128> + Sync>(&mut self, entries: &[N], index: &str) -> String {
         let (c_type, bytes) = in_parallel(|| number_bytes(entries));
         let table = self.parameters.table(bytes);
-        format!("((const {c_type}*)args.tables[{table}])[{index}]")
+        format!("table_entry<{c_type}>(args.tables[{table}], {index})")
     }
 
     /// A condition: whether `index` is a member; a range comparison if the members are contiguous.

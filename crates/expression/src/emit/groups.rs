@@ -17,7 +17,7 @@ impl GroupWords {
     /// C++ expression of a word, by the index in table number `table`.
     fn word(&self, table: usize, index: &str, word: usize) -> String {
         format!(
-            "((const u64*)args.tables[{table}])[u64({index}) * {}u + {word}u]",
+            "table_entry<u64>(args.tables[{table}], u64({index}) * {}u + {word}u)",
             self.stride
         )
     }

@@ -168,7 +168,7 @@ impl<'a> Emitter<'a> {
         let table = self.parameters.lookup_table(payload.table.of(build_side));
         let kind = payload.kind();
         let entry = format!(
-            "({})((const {}*)args.tables[{table}])[{index}]",
+            "({})table_entry<{}>(args.tables[{table}], {index})",
             kind.c_type(),
             payload.c_type
         );

@@ -39,7 +39,7 @@ impl Emitter<'_> {
                 Table::Built(Part::Values(position)) => 2 * position,
                 _ => 0,
             };
-            format!("((const u64*)args.tables[{table_number}])[{word}]")
+            format!("table_entry<u64>(args.tables[{table_number}], {word})")
         };
         let index = &place.index;
         let null = payload.nulls.as_ref().map(|nulls| {
