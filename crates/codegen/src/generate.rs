@@ -143,7 +143,7 @@ fn morsel(bound: &BoundPipeline, sink: &dyn Sink, entries: bool, stages: &Code) 
         code,
         "const u32 begin = (morsel - cursor.first_morsel()) * {rows}u;"
     );
-    code.lines("const u32 rows = cursor.rows();");
+    code.lines("const u32 rows = cursor.rows();\nconst u64 first_row = cursor.first_row();");
     line!(
         code,
         "const u32 end = rows - begin < {rows}u ? rows : begin + {rows}u;"

@@ -341,7 +341,7 @@ impl<'a> Emitter<'a> {
                     low: 0,
                     high: 1 << 62,
                 };
-                let code = self.define_as("i64", "i64(cursor.first_row() + (row + (u32)i))");
+                let code = self.define_as("i64", "i64(first_row + (row + (u32)i))");
                 Ok(integer_value(
                     code,
                     None,

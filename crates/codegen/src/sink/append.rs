@@ -47,7 +47,7 @@ impl Sink for AppendSink {
 
     fn row(&self, code: &mut Code) {
         if self.in_order {
-            code.lines("at = cursor.first_row() + row + i;");
+            code.lines("at = first_row + row + i;");
         }
         for (k, output) in self.outputs.iter().enumerate() {
             let ctype = match &output.form {

@@ -293,7 +293,7 @@ impl<'a> Emitter<'a> {
                 ref form => {
                     // Other rows are in one chunk.
                     let first = match form {
-                        Form::Partitions => "(u32)cursor.first_row() + ",
+                        Form::Partitions => "(u32)first_row + ",
                         _ => "",
                     };
                     let index = format!("(live >> i & 1u) != 0 ? {first}row + (u32)i * blockDim.x : 0u");
