@@ -22,7 +22,7 @@
 //! -FSRX` |
 //! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `c++`, then `g++` |
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Folder of compiled kernels and calibrations. Default: the user's cache folder followed by `galatea`.
 pub const CACHE_DIR: &str = "GALATEA_CACHE_DIR";
@@ -128,8 +128,8 @@ pub fn cxx() -> Option<PathBuf> {
     path(CXX)
 }
 
-/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`),
-/// if any: a `python3` with NVIDIA's wheels is searched there.
+/// The user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`), if any, the folders of `PATH`, in
+/// order, and the folder of this program: a `python3` with NVIDIA's wheels is searched there.
 pub(crate) fn executable_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()
@@ -142,6 +142,10 @@ pub(crate) fn executable_folders() -> Vec<PathBuf> {
     )]
     if let Some(value) = std::env::var_os("PATH") {
         folders.extend(std::env::split_paths(&value));
+    }
+    // `uv tool install` and pipx link the command from a folder of PATH; its environment is not on PATH.
+    if let Ok(program) = std::env::current_exe() {
+        folders.extend(program.parent().map(Path::to_owned));
     }
     folders
 }

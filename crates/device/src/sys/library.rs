@@ -6,8 +6,9 @@
 //! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
 //! 2. `libnvrtc.so.13`, then `.so.12`, only by name: `LD_LIBRARY_PATH` and the linker's cache;
 //! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
-//! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python
-//!    environment whose `python3` is on `PATH`, of the active one, and of the user.
+//! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` that contain this library
+//!    (the Python package `galatea`), and in those of every Python environment whose `python3` is on `PATH`
+//!    or beside this program (`galatea`, installed by pip or uv), of the active one, and of the user.
 //!
 //! Opening a library runs its code, so only absolute places are searched: a folder that another user filled,
 //! such as a cloned repository, is not searched merely because it is the current folder.
@@ -53,6 +54,12 @@ pub(crate) fn open_alone(name: &Path) -> Result<Library, libloading::Error> {
 
 /// The file of the loaded library that contains a function; `None` if the linker does not return it.
 pub(crate) fn file_of(function: *const c_void) -> Option<PathBuf> {
+    std::fs::canonicalize(linked_name(function)?).ok()
+}
+
+/// The name under which the linker opened the library that contains a function. For the program itself, it is
+/// the first word of the command line, which may be relative.
+fn linked_name(function: *const c_void) -> Option<PathBuf> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: the linker only compares the address; the struct is written by the call.
     if unsafe { libc::dladdr(function, found.as_mut_ptr()) } == 0 {
@@ -65,7 +72,7 @@ pub(crate) fn file_of(function: *const c_void) -> Option<PathBuf> {
     }
     // SAFETY: not null, so a terminated string that lives as long as the library.
     let name = unsafe { CStr::from_ptr(name) };
-    std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
+    Some(OsStr::from_bytes(name.to_bytes()).into())
 }
 
 /// The dynamic linker's message, which the error keeps as its source.
@@ -125,7 +132,8 @@ pub(crate) fn missing_nvrtc(reason: String) -> Missing {
         what: "NVRTC",
         reason,
         remedy: "install the CUDA toolkit (12 or 13), or `pip install nvidia-cuda-nvrtc` into the Python environment whose \
-                 python3 is on PATH; both are found without further settings",
+                 python3 is on PATH (for the Python package: `pip install 'galatea[cuda]'`); all are found without further \
+                 settings",
     }
 }
 
@@ -201,7 +209,9 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     for folder in [system.as_str(), "/usr/lib64", "/usr/lib"] {
         folders.push((folder.into(), "the system's libraries"));
     }
-    for site_packages in site_packages(&python_prefixes(environment::executable_folders())) {
+    let own = linked_name(candidate_folders as *const c_void).and_then(|library| packages_of(&library));
+    let others = site_packages(&python_prefixes(environment::executable_folders()));
+    for site_packages in own.into_iter().chain(others) {
         for wheel in ["cu13", "cuda_nvrtc"] {
             folders.push((
                 site_packages.join("nvidia").join(wheel).join("lib"),
@@ -210,6 +220,13 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
         }
     }
     folders
+}
+
+/// The `site-packages` that contain the extension module of a package; `None` for other files.
+fn packages_of(module: &Path) -> Option<PathBuf> {
+    let packages = module.parent()?.parent()?;
+    let is_packages = packages.ends_with("site-packages") || packages.ends_with("dist-packages");
+    (packages.is_absolute() && is_packages).then(|| packages.to_owned())
 }
 
 /// Parses `13.0` as a comparable number.
@@ -303,6 +320,29 @@ mod tests {
         std::fs::create_dir_all(root.path().join("a/lib/perl/site-packages/nvidia")).unwrap();
         let prefixes = ["a", "nowhere", "b", "a"].map(|prefix| root.path().join(prefix));
         assert_eq!(site_packages(&prefixes), folders);
+    }
+
+    #[test]
+    fn packages_of_an_extension_module_are_found() {
+        let packages = "/venv/lib/python3.12/site-packages";
+        let module = format!("{packages}/galatea/_galatea.abi3.so");
+        assert_eq!(packages_of(module.as_ref()), Some(packages.into()));
+        // The program, a module outside of an environment, and a name relative to the current folder.
+        for other in [
+            "/venv/bin/galatea",
+            "/src/galatea/_galatea.abi3.so",
+            "site-packages/galatea/x.so",
+            "galatea",
+        ] {
+            assert_eq!(packages_of(other.as_ref()), None, "{other}");
+        }
+        // The environment of an installed command has a python3 beside it.
+        let folders = environment::executable_folders();
+        let program = std::env::current_exe().unwrap();
+        assert!(
+            folders.contains(&program.parent().unwrap().to_owned()),
+            "{folders:?}"
+        );
     }
 
     #[test]
