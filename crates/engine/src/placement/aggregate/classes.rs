@@ -41,7 +41,7 @@ use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_windo
 
 use crate::placement::aggregate::distinct::{call_of, grouped};
 use crate::placement::aggregate::grouping_sets::gives_same_rows;
-use crate::placement::nodes::first_step;
+use crate::placement::nodes::{first_step, statistics};
 use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::AggregateFunction;
 
@@ -277,12 +277,13 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
 /// The expected share of rows in the middle of their groups, in percent and at least 1, from the expected
 /// number of groups.
 fn middle_percentage(first: &AggregateExec) -> Option<u8> {
-    let number = |plan: &dyn ExecutionPlan| {
-        let statistics = plan.partition_statistics(None).ok()?;
-        statistics.num_rows.get_value().map(|rows| *rows as f64)
+    let number = |plan: &Arc<dyn ExecutionPlan>| {
+        let rows = statistics(plan)?.num_rows;
+        rows.get_value().map(|rows| *rows as f64)
     };
+    let groups: Arc<dyn ExecutionPlan> = Arc::new(first.clone());
     // Both middle rows of a group with an even number.
-    let share = 2.0 * number(first)? / number(first.input().as_ref())?.max(1.0);
+    let share = 2.0 * number(&groups)? / number(first.input())?.max(1.0);
     Some((100.0 * share).ceil().clamp(1.0, 100.0) as u8)
 }
 
