@@ -4,7 +4,7 @@
 //! each column is read and decoded, which accumulators the aggregates need, how keys become groups, which
 //! strategy the group-by uses, and which memory holds the build sides.
 
-use super::bound::BoundPipeline;
+use super::bound::{BoundPipeline, MorselOrder};
 use super::column_access::{AccessForm, ColumnAccess};
 use super::generate::{self, Lookups};
 use super::lookup_memory::BuildSideInput;
@@ -178,6 +178,11 @@ pub fn bind(
         true => 1,
         false => sink.steps(),
     };
+    let morsel_order = match (in_partitions, sink.resumed_morsel()) {
+        (false, _) => MorselOrder::Strided,
+        (true, Some(_)) => MorselOrder::StridedClosely,
+        (true, None) => MorselOrder::Claimed,
+    };
     let mut bound = BoundPipeline {
         source: Arc::from(""),
         parameters,
@@ -188,8 +193,7 @@ pub fn bind(
         dynamic_shared: lookups.dynamic_shared(sink.dynamic_shared()),
         items,
         morsel_rows: block * items * steps,
-        in_partitions,
-        claims_morsels: in_partitions && sink.resumed_morsel().is_none(),
+        morsel_order,
         awaits: options.awaits,
         collide: options.collide,
         rows: view.rows,

@@ -32,10 +32,8 @@ pub struct BoundPipeline {
     pub items: u32,
     /// Rows of a morsel.
     pub morsel_rows: u32,
-    /// Whether the input rows are partitioned.
-    pub in_partitions: bool,
-    /// Whether blocks claim morsels one after the other, so that all blocks read nearby rows.
-    pub claims_morsels: bool,
+    /// How blocks divide the morsels of a launch.
+    pub morsel_order: MorselOrder,
     /// Whether the kernel can wait for chunks that arrive while it runs.
     pub awaits: bool,
     /// Whether all hashes are forced to collide.
@@ -48,6 +46,18 @@ pub struct BoundPipeline {
     pub why: Option<String>,
     /// For each build side, the memory that it is looked up in and the reason, for EXPLAIN.
     pub build_sides: Vec<String>,
+}
+
+/// How the blocks of a launch divide its morsels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MorselOrder {
+    /// A block takes every grid-th morsel.
+    Strided,
+    /// The same over partitioned rows, for sinks that resume a block at its morsel. Launches are short, so
+    /// that blocks do not drift apart.
+    StridedClosely,
+    /// Blocks over partitioned rows claim one morsel after the other, so that all blocks read nearby rows.
+    Claimed,
 }
 
 /// How results are computed from a sink's contents.

@@ -15,7 +15,7 @@
 //! (`sink`).
 
 use super::aggregate::BLOCK_ROWS;
-use super::bound::BoundPipeline;
+use super::bound::{BoundPipeline, MorselOrder};
 use super::rows;
 use super::sink::{Geometry, Sink};
 use galatea_expression::code::{Code, line};
@@ -102,7 +102,7 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
     body.nest(0, &lookups.code);
     rows::declare_slot_tables(&bound.columns, &mut body);
     body.lines("u32 passed = 0;\nChunkCursor cursor(args);");
-    if bound.claims_morsels {
+    if bound.morsel_order == MorselOrder::Claimed {
         // The host divides launches so that no block has to exceed its maximum.
         let most = (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1);
         body.lines("__shared__ u32 claimed[2];\nMorselClaims claims(args);\nu32 morsel;");

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream,
+    CUcontext, CUdevice, CUdeviceptr, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemoryPool,
+    CUresult, CUstream,
 };
 use parking_lot::Mutex;
 
@@ -83,6 +84,14 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
+    /// The device's memory, as a place of pages.
+    pub(crate) fn memory_location(&self) -> CUmemLocation {
+        CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: i32::try_from(self.info.ordinal).unwrap_or(0),
+        }
+    }
+
     /// Opens the context of a device, which all its handles share.
     pub(crate) fn open(
         backend: Backend,

@@ -105,14 +105,14 @@ impl ManagedMemory {
     /// # Errors
     /// [`crate::DeviceError::Range`] for bytes outside; the device's.
     pub fn prefetch(&self, stream: &Stream, range: Range<usize>, to: Side) -> Result<()> {
-        let (kind, id) = match to {
-            Side::Device => (
-                CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-                i32::try_from(self.context.info.ordinal).unwrap_or(0),
-            ),
-            Side::Host => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0),
+        let location = match to {
+            Side::Device => self.context.memory_location(),
+            Side::Host => CUmemLocation {
+                type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
+                id: 0,
+            },
         };
-        self.migrate(stream, range, CUmemLocation { type_: kind, id })
+        self.migrate(stream, range, location)
     }
 
     /// Queues the migration of pages to the memory of another device.
@@ -120,11 +120,7 @@ impl ManagedMemory {
     /// # Errors
     /// Those of [`Self::prefetch`].
     pub fn prefetch_to_peer(&self, stream: &Stream, range: Range<usize>, peer: &Device) -> Result<()> {
-        let location = CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            id: i32::try_from(peer.context().info.ordinal).unwrap_or(0),
-        };
-        self.migrate(stream, range, location)
+        self.migrate(stream, range, peer.context().memory_location())
     }
 
     fn migrate(&self, stream: &Stream, range: Range<usize>, location: CUmemLocation) -> Result<()> {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
-use galatea_experiments::joins::{EXPERIMENTS, PEER, Row, Scale, findings, run};
+use galatea_experiments::joins::{EXPERIMENTS, PEER, PLACES, Row, Scale, findings, run};
 use galatea_experiments::transfer;
 
 fn main() -> ExitCode {
@@ -56,8 +56,7 @@ fn main() -> ExitCode {
     let named = |names: &[&str], chosen: &[String]| chosen.iter().any(|name| names.contains(&name.as_str()));
     with_peer |= named(&with_other, &chosen);
     if with_peer && chosen.is_empty() {
-        let places = ["relation_places", "table_places"];
-        chosen.extend(places.iter().chain(&with_other).map(|name| (*name).to_owned()));
+        chosen.extend(PLACES.iter().chain(&with_other).map(|name| (*name).to_owned()));
     }
     if let Some(unknown) = chosen.iter().find(|name| !known.contains(&name.as_str())) {
         println!("no experiment {unknown}: there are {}", known.join(", "));

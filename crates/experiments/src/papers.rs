@@ -196,6 +196,16 @@ impl Figure {
         }
     }
 
+    /// Whether the experiment measures the memory of another device ([`Scales::with_peer`]).
+    #[must_use]
+    pub fn uses_peer(&self) -> bool {
+        match self.module {
+            Module::Transfer => self.experiment == transfer::PEER,
+            Module::Joins => joins::uses_peer(self.experiment),
+            Module::Partitioned => false,
+        }
+    }
+
     /// Runs the experiment. `row` is called with each row once it is measured. Returns the findings, and
     /// notes on points that were not measured.
     ///

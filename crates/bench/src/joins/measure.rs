@@ -25,7 +25,7 @@ use crate::workload::generate::TableGenerator;
 use crate::{BenchError, Result};
 
 /// Runs before the measured ones: a kernel is optimised when it runs a second time, and those of partitioned
-/// rows exist from the third run on.
+/// rows exist from the second run on, when all columns are in device memory.
 const WARMUPS: usize = 6;
 
 /// Tables and the query over them.

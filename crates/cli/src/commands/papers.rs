@@ -27,7 +27,10 @@ pub(crate) fn run(arguments: &PapersArguments) -> Result<(), CliError> {
     } else {
         Scales::default()
     };
-    let peer = second_device(arguments.rows.emulated)?;
+    let peer = match figures.iter().any(Figure::uses_peer) {
+        true => second_device(arguments.rows.emulated)?,
+        false => None,
+    };
     let mut scales = scales.with_runs(arguments.runs as usize).with_peer(peer);
     scales.joins.seed = SEED;
     if let Some(shrink) = arguments.shrink {

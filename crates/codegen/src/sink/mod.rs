@@ -99,8 +99,8 @@ pub(super) trait Sink: Debug {
     /// Statements before the loop over morsels, run by all threads of the block.
     fn prologue(&self, _geometry: Geometry, _code: &mut Code) {}
 
-    /// C++ expression of the first morsel of the block, or of the warp, for sinks whose blocks or warps may
-    /// stop before the end of a launch and resume in the next one.
+    /// C++ expression of the first morsel of the block, or of the warp, if blocks or warps may stop before
+    /// the end of a launch and resume in the next one.
     fn resumed_morsel(&self) -> Option<&'static str> {
         None
     }

@@ -184,7 +184,7 @@ impl Device {
         };
         let (pages, on_device) = pages_of(bytes, device_bytes);
         let on_peer = OnPeer::new(peer, (pages - on_device) * PAGE)?;
-        let other = device_location(peer.context());
+        let other = peer.context().memory_location();
         let mut memory = self.map(table, Some(other), pages, on_device, order, bytes)?;
         memory.peer = Some(on_peer);
         Ok(Some(memory))
@@ -228,7 +228,7 @@ impl Device {
         for (first, count, of_device) in ranges(pages, on_device, order) {
             let location = match (of_device, host) {
                 (false, Some(host)) => host,
-                _ => device_location(context),
+                _ => context.memory_location(),
             };
             memory.add(table, address, first * PAGE, count * PAGE, location)?;
         }
@@ -270,7 +270,7 @@ impl HybridMemory {
         self.context.check("cuMemRelease", released)?;
         // The owner of the memory may access it, too: the driver may copy by the engines of either device.
         let device = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        let own = device_location(&self.context);
+        let own = self.context.memory_location();
         let owner = (location.type_ == device && location.id != own.id).then_some(location);
         let access: Vec<_> = [own]
             .into_iter()
@@ -391,13 +391,6 @@ fn pages_of(bytes: u64, device_bytes: u64) -> (u64, u64) {
 
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn device_location(context: &Context) -> CUmemLocation {
-    CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        id: i32::try_from(context.info.ordinal).unwrap_or(0),
-    }
 }
 
 fn allocation(location: CUmemLocation) -> CUmemAllocationProp {

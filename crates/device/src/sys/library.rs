@@ -7,8 +7,8 @@
 //! 2. `libnvrtc.so.13`, then `.so.12`, only by name: `LD_LIBRARY_PATH` and the linker's cache;
 //! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
 //! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` that contain this library
-//!    (the Python package `galatea`), and in those of every Python environment whose `python3` is on `PATH`
-//!    or beside this program (`galatea`, installed by pip or uv), of the active one, and of the user.
+//!    (the Python package `galatea`), then in those of the active Python environment, of each environment
+//!    with a `python3` on `PATH` or beside this program (`galatea`, installed by pip or uv), and of the user.
 //!
 //! Opening a library runs its code, so only absolute places are searched: a folder that another user filled,
 //! such as a cloned repository, is not searched merely because it is the current folder.

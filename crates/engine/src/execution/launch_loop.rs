@@ -14,7 +14,7 @@ use crate::results;
 use crate::sort;
 use crate::transfer::chunks::{ChunkResidency, Wanted};
 use galatea_codegen::aggregate::BLOCK_ROWS;
-use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::bound::{BoundPipeline, MorselOrder, ResultPlan};
 use galatea_codegen::strategy::Strategy;
 use galatea_device::{DeviceBuffer, Geometry};
 use galatea_expression::LookupTable;
@@ -26,7 +26,7 @@ use std::time::Instant;
 /// Number of times that a streaming scan updates its remaining demand.
 const UPDATES: usize = 8;
 
-/// Morsels per block of a launch over partitioned rows whose blocks take every grid-th morsel. Blocks drift
+/// Morsels per block of a launch over partitioned rows, if a block takes every grid-th morsel. Blocks drift
 /// apart during a launch, and would together access more partitions than the cache holds.
 const CLOSE_MORSELS: u64 = 2;
 
@@ -195,9 +195,9 @@ impl<'a> Run<'a> {
         let all_morsels = self.morsels(bound);
         // A launch is short enough that the sums of a block fit its partial sums, and that other queries get
         // a turn.
-        let of_block = match bound.in_partitions && !bound.claims_morsels {
-            true => CLOSE_MORSELS,
-            false => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
+        let of_block = match bound.morsel_order {
+            MorselOrder::StridedClosely => CLOSE_MORSELS,
+            MorselOrder::Strided | MorselOrder::Claimed => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
         };
         let most = of_block * u64::from(grid);
         let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
         loop {
             self.check()?;
             sink.bind(bound, args);
-            if bound.claims_morsels {
+            if bound.morsel_order == MorselOrder::Claimed {
                 sink.clear_claims(&streams.compute)?;
             }
             kernel.launch(&streams.compute, geometry, args)?;

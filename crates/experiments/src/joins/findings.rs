@@ -11,7 +11,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use rows::{CPU, GPU, RADIX, Rows, about, found, times};
+use rows::{CPU, GPU, RADIX, Rows, found, gain_by_skew, times};
 use tables::predictions;
 
 /// The findings from rows of figures 3.12, 3.13, 3.15 to 3.20 and 4.1 of the thesis. Each line ends in
@@ -111,16 +111,7 @@ fn ratio(rows: &Rows<'_>, lines: &mut Vec<String>) {
 fn skew(rows: &Rows<'_>, lines: &mut Vec<String>) {
     const FIGURE: &str = "figure 3.18";
     let mut gain = |algorithm, table, thesis: &str, range: (f64, f64)| {
-        let facts = rows.ends(algorithm, table).map(|(first, last)| {
-            let by = last.rate() / first.rate();
-            let facts = format!(
-                "{:.2} G tuples/s become {:.2} with exponent {}, {by:.2} times",
-                first.rate(),
-                last.rate(),
-                last.value
-            );
-            (facts, about(by, range))
-        });
+        let facts = gain_by_skew(rows, (algorithm, table), range);
         lines.push(found(FIGURE, thesis, facts));
     };
     gain(

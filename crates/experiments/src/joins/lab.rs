@@ -21,6 +21,15 @@ use crate::transfer::{InPlace, cpu_reads, peer_reads};
 /// Experiments with relations or tables in the memory of another device, which [`Scale::peer`] has to name.
 pub const PEER: [&str; 4] = ["peer_build_side", "peer_shares", "peer_skew", "peer_tuples"];
 
+/// Experiments with relations or tables in each memory, among them that of another device if there is one.
+pub const PLACES: [&str; 2] = ["relation_places", "table_places"];
+
+/// Whether an experiment measures the memory of another device.
+#[must_use]
+pub fn uses_peer(experiment: &str) -> bool {
+    PEER.contains(&experiment) || PLACES.contains(&experiment)
+}
+
 /// The figure of the thesis that an experiment reproduces.
 #[must_use]
 pub fn figure_of(experiment: &str) -> &'static str {
@@ -163,8 +172,7 @@ impl<'a> Lab<'a> {
             .rate(Access::Read, (16, 0, true), 3)?
             .values;
         let cpu = cpu_reads(4 * scale.rate_bytes, false, 3)?.values;
-        let places = ["relation_places", "table_places"];
-        let peer = match PEER.contains(&experiment) || places.contains(&experiment) {
+        let peer = match uses_peer(experiment) {
             true => PeerRates::new(device, scale)?,
             false => None,
         };

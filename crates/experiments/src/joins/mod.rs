@@ -65,7 +65,7 @@ pub use experiments::{EXPERIMENTS, run};
 pub use findings::findings;
 pub use gpu::{GpuJoin, Phases, Run};
 pub use het::{Cooperation, Morsels};
-pub use lab::{PEER, Scale, figure_of};
+pub use lab::{PEER, PLACES, Scale, figure_of, uses_peer};
 pub use model::Predicted;
 pub use radix::{RadixJoin, radix_bits};
 pub use relations::{Place, Relations};

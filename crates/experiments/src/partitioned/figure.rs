@@ -3,12 +3,15 @@
 use galatea_device::Result;
 use galatea_kernels::RadixAlgorithm;
 
+use super::data::Inputs;
 use super::options::{First, Options};
 use super::rig::{Bytes, Rig};
 use super::row::Row;
 use super::scale::Scale;
 use super::triton::{Join, Joined};
 
+/// The thesis' first pass.
+pub(super) const THESIS: First = First::Direct(RadixAlgorithm::Hierarchical);
 /// Staging with the thesis' second half.
 pub(super) const STAGED: First = First::Staged(RadixAlgorithm::Linear);
 
@@ -21,6 +24,19 @@ pub(super) fn name(options: &Options) -> String {
         ""
     };
     format!("{}{hashing}{prefix}", options.first)
+}
+
+impl Joined {
+    /// Panics if a join returned another sum or number of matches than the generator of its relations.
+    pub(super) fn check(&self, inputs: &Inputs, options: &Options) {
+        let expected = [inputs.sum(), inputs.probe.count as u64];
+        assert_eq!(
+            self.sums,
+            expected,
+            "sum and number of matches of {}",
+            name(options)
+        );
+    }
 }
 
 /// Experiments of one figure.
@@ -88,12 +104,7 @@ impl Figure<'_> {
         for run in 0..self.scale.runs {
             inputs.refresh(1000 + run as u64)?;
             let joined = join.run(self.rig, &inputs)?;
-            let expected = [inputs.sum(), (workload.1 * million) as u64];
-            assert_eq!(
-                joined.sums, expected,
-                "sum and number of matches of {}",
-                options.first
-            );
+            joined.check(&inputs, &options);
             runs.push(joined);
         }
         let [first, second] = join.bytes(inputs.tuples());

@@ -97,7 +97,7 @@ mod tests {
         assert!(pass(0.03)[0].0.contains("does not hold, because 0.67x at 512"));
     }
 
-    /// Whether the finding that contains a text holds.
+    /// Whether the finding with these words holds.
     fn holds(rows: &[Row], text: &str) -> Option<bool> {
         let found = verdicts(rows);
         let line = found.iter().find(|(line, _)| line.contains(text));

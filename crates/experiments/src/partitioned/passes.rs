@@ -192,7 +192,7 @@ impl Figure<'_> {
     }
 }
 
-/// A pass whose input and output are in device memory.
+/// A pass with input and output in device memory.
 struct InMemory {
     keys: DeviceBuffer<u64>,
     values: DeviceBuffer<u64>,

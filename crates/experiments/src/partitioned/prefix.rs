@@ -6,13 +6,10 @@ use galatea_device::{DeviceBuffer, Result};
 use galatea_kernels::{RadixAlgorithm, RadixBits};
 
 use super::data::Inputs;
-use super::figure::Figure;
-use super::options::{First, Options};
+use super::figure::{Figure, THESIS};
+use super::options::Options;
 use super::rig::{Bytes, Pass, Rig};
 use super::row::Row;
-
-/// The thesis' join.
-const THESIS: First = First::Direct(RadixAlgorithm::Hierarchical);
 
 /// Histograms and positions of both relations.
 struct PrefixSums {

@@ -278,7 +278,7 @@ fn both(one: Option<Box<Expr>>, other: Option<Box<Expr>>) -> Option<Box<Expr>> {
     }
 }
 
-/// Adds an alias to each column of a SELECT that will be rewritten: its text in the query.
+/// Adds an alias to each column of a SELECT that will be rewritten: the expression as the query spells it.
 pub(super) fn name_columns(select: &mut Select, state: &SessionState) {
     for item in &mut select.projection {
         let SelectItem::UnnamedExpr(expression) = item else {

@@ -1,7 +1,7 @@
 //! Findings with the memory of another device in the CPU's place: figures 3.16, 3.18 and 4.1.
 
 use super::super::row::Row;
-use super::rows::{ON_DEVICE, ON_PEER, PEER_BY_CHUNK, Rows, about, found, loss, times};
+use super::rows::{ON_DEVICE, ON_PEER, PEER_BY_CHUNK, Rows, about, found, gain_by_skew, loss, times};
 use super::tables::{goal, predictions};
 
 const OTHER: &str = "other device";
@@ -71,16 +71,7 @@ pub(super) fn skew(rows: &Rows<'_>, lines: &mut Vec<String>) {
                 (4.4, 4.4),
             ),
         ] {
-            let facts = rows.ends(algorithm, table).map(|(first, last)| {
-                let by = last.rate() / first.rate();
-                let facts = format!(
-                    "{:.2} G tuples/s become {:.2} with exponent {}, {by:.2} times",
-                    first.rate(),
-                    last.rate(),
-                    last.value
-                );
-                (facts, about(by, range))
-            });
+            let facts = gain_by_skew(rows, (algorithm, table), range);
             lines.push(found(FIGURE, &format!("({relations}) {thesis}"), facts));
         }
         let rows = Rows(rows.of(algorithm, "").collect());

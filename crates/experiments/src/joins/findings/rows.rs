@@ -1,19 +1,30 @@
 //! Rows of one experiment, and phrases of findings.
 
 use super::super::row::Row;
-use crate::finding::{missing, verdict};
+use crate::finding;
+pub(super) use crate::finding::{about, loss};
 
-/// A published result with its facts, or with the name of the missing rows.
+/// A published result with its facts, or the line for points that are missing.
 pub(super) fn found(figure: &str, thesis: &str, facts: Option<(String, bool)>) -> String {
-    match facts {
-        Some((facts, holds)) => verdict(figure, thesis, &facts, holds),
-        None => missing(figure, thesis, "one of its points"),
-    }
+    finding::found(figure, thesis, facts, "one of its points")
 }
 
-/// Whether a value is within a tenth of a range from the thesis.
-pub(super) fn about(value: f64, (least, most): (f64, f64)) -> bool {
-    value >= 0.9 * least && value <= 1.1 * most
+/// The rate with the greatest exponent of the Zipf distribution, compared with the least one, and whether it
+/// is about as many times as great as in the thesis.
+pub(super) fn gain_by_skew<'a>(
+    rows: &Rows<'a>,
+    (algorithm, table): (&'a str, &'a str),
+    thesis: (f64, f64),
+) -> Option<(String, bool)> {
+    let (first, last) = rows.ends(algorithm, table)?;
+    let by = last.rate() / first.rate();
+    let facts = format!(
+        "{:.2} G tuples/s become {:.2} with exponent {}, {by:.2} times",
+        first.rate(),
+        last.rate(),
+        last.value
+    );
+    Some((facts, about(by, thesis)))
 }
 
 pub(super) const GPU: &str = "GPU perfect";
@@ -71,11 +82,6 @@ impl<'a> Rows<'a> {
         let (least, greatest) = crate::runs::range(&ratios.collect::<Vec<_>>());
         (least <= greatest).then_some((least, greatest))
     }
-}
-
-/// Loss of a rate compared with another one, in percent.
-pub(super) fn loss(rate: f64, than: f64) -> f64 {
-    100.0 * (1.0 - rate / than)
 }
 
 /// The facts on a range of ratios, and whether both ends are within the thesis' range.

@@ -1,7 +1,7 @@
-//! Selections of rows, and text of values.
+//! Selections of rows, and formatted values.
 
 use super::super::row::Row;
-use crate::finding::{missing, verdict};
+use crate::finding::{about, missing, verdict};
 
 /// The algorithm of our join.
 pub(super) const OURS: &str = "Refined Linear";
@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Values as text.
+/// Formats values with the points at which they were measured.
 pub(super) fn text(values: &[(f64, f64)], unit: &str) -> String {
     let texts = values
         .iter()
@@ -82,20 +82,18 @@ pub(super) fn text(values: &[(f64, f64)], unit: &str) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// A published range of ratios, of which each may be a tenth off.
+/// Adds the finding that all values are within a tenth of a published range.
 pub(super) fn within(
     lines: &mut Vec<String>,
     (figure, thesis): (&str, &str),
     values: &[(f64, f64)],
-    (least, greatest): (f64, f64),
+    range: (f64, f64),
 ) {
     if values.is_empty() {
         lines.push(missing(figure, thesis, "one of the two"));
         return;
     }
-    let holds = values
-        .iter()
-        .all(|(_, value)| *value >= 0.9 * least && *value <= 1.1 * greatest);
+    let holds = values.iter().all(|(_, value)| about(*value, range));
     lines.push(verdict(figure, thesis, &text(values, "x"), holds));
 }
 

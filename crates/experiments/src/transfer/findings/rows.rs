@@ -4,27 +4,9 @@ use galatea_memory::transfer::Method;
 
 use super::super::experiments::Measured;
 use super::super::measure::Source;
-use crate::finding::{missing, verdict};
+pub(super) use crate::finding::{about, found, loss};
 
-/// A published result with its facts, or with the name of the missing rows.
-pub(super) fn found(figure: &str, thesis: &str, facts: Option<(String, bool)>, what: &str) -> String {
-    match facts {
-        Some((facts, holds)) => verdict(figure, thesis, &facts, holds),
-        None => missing(figure, thesis, what),
-    }
-}
-
-/// Whether a value is within a tenth of a range from the thesis.
-pub(super) fn about(value: f64, thesis: (f64, f64)) -> bool {
-    value >= 0.9 * thesis.0 && value <= 1.1 * thesis.1
-}
-
-/// Loss of a value compared with another one, in percent.
-pub(super) fn loss(value: f64, than: f64) -> f64 {
-    100.0 * (1.0 - value / than)
-}
-
-/// A loss as text, followed by the word for less or for more.
+/// Formats a loss, followed by the word for less or for more.
 pub(super) fn percent(loss: f64, less: &str, more: &str) -> String {
     let word = if loss < 0.0 { more } else { less };
     format!("{:.0} % {word}", loss.abs())
