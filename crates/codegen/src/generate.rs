@@ -21,9 +21,10 @@ use super::sink::{Geometry, Sink};
 use galatea_expression::code::{Code, line};
 
 /// Headers of every pipeline.
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     "prelude",
     "morsel",
+    "lookup_table",
     "aggregate",
     "hash_table",
     "arithmetic",

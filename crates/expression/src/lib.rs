@@ -40,10 +40,10 @@
 //! sign set, and so has ours). Functions with only approximate device versions are not lowered.
 //!
 //! Generated code must be placed in a scope with `using namespace galatea;`, after including
-//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh`, `galatea/strings.cuh`,
-//! `galatea/automaton.cuh` and `galatea/computed_string.cuh`. It reads `args.literals[i]` (u64),
-//! `args.tables[i]` (`const u8*`), `args.error` (`u32*`) and, for packed build side `d`, planes
-//! `dim{d}_{plane}`.
+//! `galatea/lookup_table.cuh`, `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh`,
+//! `galatea/strings.cuh`, `galatea/automaton.cuh` and `galatea/computed_string.cuh`. It reads
+//! `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error` (`u32*`) and, for packed build side
+//! `d`, planes `dim{d}_{plane}`.
 
 #![forbid(unsafe_code)]
 
@@ -124,7 +124,8 @@ pub use windows::{Derived, DerivedForm, WindowShape, WindowWord};
 pub use windows::{Distance, Frame, FrameBound, RangeKey, Units, WindowCall, WindowFunction};
 
 /// The device headers that generated code includes, in order.
-pub const HEADERS: [&str; 6] = [
+pub const HEADERS: [&str; 7] = [
+    "galatea/lookup_table.cuh",
     "galatea/arithmetic.cuh",
     "galatea/decimal.cuh",
     "galatea/datetime.cuh",

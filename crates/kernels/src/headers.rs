@@ -131,6 +131,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/kmeans/wide_sums.cuh",
     "galatea/link.cuh",
     "galatea/computed_string.cuh",
+    "galatea/lookup_table.cuh",
     "galatea/mma.cuh",
     "galatea/morsel.cuh",
     "galatea/page_chain.cuh",

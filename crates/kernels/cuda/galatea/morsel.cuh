@@ -59,17 +59,6 @@ GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
     return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
 }
 
-// Thread scope. Entry of a lookup table, which no kernel writes while this one runs. The compiler may
-// therefore load the entries of several rows before it stores values of the first one.
-template <typename T> GALATEA_INLINE T table_entry(const u8* table, u64 index) {
-    const T* entry = reinterpret_cast<const T*>(table) + index;
-    if constexpr (sizeof(T) <= 8) {
-        return __ldg(entry);
-    } else {
-        return *entry;
-    }
-}
-
 // Position of a block: the chunk of its current morsel. No chunk has more than `morsels_per_chunk` morsels,
 // so morsel / morsels_per_chunk is at most the number of the chunk, and equal to it if all chunks have that
 // number of morsels. `seek` searches forward from there. The last entry of the table is a sentinel: its first

@@ -2,6 +2,7 @@
 // the same structure, entry point and headers; the engine generates the code for a row.
 #include "galatea/aggregate.cuh"
 #include "galatea/hash_table.cuh"
+#include "galatea/lookup_table.cuh"
 #include "galatea/morsel.cuh"
 
 using namespace galatea;
