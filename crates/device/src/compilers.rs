@@ -7,6 +7,10 @@
 //! with one library, 55 with two, 80 with four and 79 with eight
 //! (`bench/results/2026-11-28-nvidia-h100/first/compilers.csv`).
 //!
+//! Before a thread of low priority begins a compilation, it waits until no thread of usual priority compiles,
+//! at most for [`PATIENCE`]. Compilations share caches, hyper-threads and locks of the driver, whatever the
+//! priority of their threads.
+//!
 //! As soon as [`BUSY`] compilations run at once, a thread copies the library into the cache folder,
 //! `nvrtc/<digest>.<n>`, unless an earlier process has done so, and loads the copies. Until then, and if the
 //! folder cannot be used or has no space, all threads use the library that was found.
@@ -21,6 +25,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::cache_folder::{CacheFolder, free_disk_space};
 use crate::compilation::compile_with;
@@ -41,6 +48,43 @@ const FREE: u64 = 4;
 
 /// Copies are loaded when this number of compilations run at once. A process with one short query has fewer.
 const BUSY: usize = 4;
+
+/// The longest time that a compilation of low priority waits for those of usual priority. With many
+/// clients there may always be one of those.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The compilations of usual priority that run.
+#[derive(Default)]
+struct Usual {
+    running: Mutex<usize>,
+    none: Condvar,
+}
+
+static USUAL: Usual = Usual {
+    running: Mutex::new(0),
+    none: Condvar::new(),
+};
+
+impl Usual {
+    fn begin(&self) {
+        *self.running.lock() += 1;
+    }
+
+    fn end(&self) {
+        let mut running = self.running.lock();
+        *running -= 1;
+        if *running == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    /// Waits until none runs, at most for `patience`.
+    fn wait(&self, patience: Duration) {
+        let mut running = self.running.lock();
+        self.none
+            .wait_while_for(&mut running, |running| *running > 0, patience);
+    }
+}
 
 /// A loaded compiler.
 struct Library {
@@ -66,12 +110,19 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Lease {
     pub(crate) table: &'static NvrtcTable,
     running: &'static AtomicUsize,
+    has_low_priority: bool,
 }
 
 impl Lease {
-    /// The compiler with the fewest compilations; that of low priority for threads of low priority.
+    /// The compiler with the fewest compilations; that of low priority for threads of low priority, which
+    /// wait for others.
     pub(crate) fn of(original: &'static Bound) -> Self {
         static START: Once = Once::new();
+        let has_low_priority = has_low_priority();
+        match has_low_priority {
+            true => USUAL.wait(PATIENCE),
+            false => USUAL.begin(),
+        }
         if RUNNING.load(Ordering::Relaxed) + 1 >= BUSY {
             START.call_once(|| start_loading(original));
         }
@@ -86,15 +137,22 @@ impl Lease {
                 false => least,
             }
         });
-        let (table, running) = low.filter(|_| has_low_priority()).unwrap_or(least);
+        let (table, running) = low.filter(|_| has_low_priority).unwrap_or(least);
         running.fetch_add(1, Ordering::Relaxed);
-        Self { table, running }
+        Self {
+            table,
+            running,
+            has_low_priority,
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
+        if !self.has_low_priority {
+            USUAL.end();
+        }
     }
 }
 
@@ -193,6 +251,35 @@ fn copies_in(folder: &Path, file: &Path, version: (u32, u32), count: usize) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    #[test]
+    fn low_priority_waits_until_no_other_compilation_runs() {
+        let usual = Usual::default();
+        usual.wait(Duration::from_secs(60));
+        usual.begin();
+        usual.begin();
+        let start = Instant::now();
+        usual.wait(Duration::from_millis(20));
+        assert!(start.elapsed() >= Duration::from_millis(20));
+        let (begun, waits) = channel();
+        let ended = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let (usual, ended) = (&usual, &ended);
+            let low = scope.spawn(move || {
+                begun.send(()).unwrap();
+                usual.wait(Duration::from_secs(60));
+                ended.load(Ordering::SeqCst)
+            });
+            waits.recv().unwrap();
+            for _ in 0..2 {
+                ended.fetch_add(1, Ordering::SeqCst);
+                usual.end();
+            }
+            assert_eq!(low.join().unwrap(), 2);
+        });
+    }
 
     #[test]
     fn copies_are_written_once_and_replaced_with_the_library() {

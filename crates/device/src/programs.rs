@@ -1,8 +1,9 @@
 //! Loads programs as modules: from memory, then from disk, then by the compiler.
 //!
-//! If two threads request the same program, it is compiled once: the second waits for the first. Different
-//! programs compile in parallel, on a pool of their own ([`crate::Device::compile_all`]) with stacks that are
-//! large enough for a compiler.
+//! If two threads request the same program, it is compiled once: the second waits for the first. A thread of
+//! usual priority does not wait for one of low priority, which may have no core for a long time: it compiles
+//! the program too, and the first module is kept. Different programs compile in parallel, on a pool of their
+//! own ([`crate::Device::compile_all`]) with stacks that are large enough for a compiler.
 //!
 //! Callers that cannot wait use the quick tier of a program ([`crate::Device::compile_soon`]), which takes
 //! half of the time. The optimised tier is compiled in the background once the program is used again, on one
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rayon::prelude::*;
 
 use crate::cache::{DiskCache, Key, KeyRecord};
@@ -105,8 +106,30 @@ impl std::fmt::Debug for PendingModule {
 
 #[derive(Default)]
 struct Slot {
-    module: Mutex<Option<Arc<Module>>>,
+    module: OnceLock<Arc<Module>>,
+    /// Held by a thread of usual priority that loads or compiles the program.
+    usual: Mutex<()>,
+    /// Held by a thread of low priority that does.
+    low: Mutex<()>,
     last_use: AtomicU64,
+}
+
+impl Slot {
+    /// Waits until no thread of the caller's priority loads or compiles the program. A caller of low priority
+    /// also waits for those of usual priority.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        if !has_low_priority() {
+            return self.usual.lock();
+        }
+        let turn = self.low.lock();
+        drop(self.usual.lock());
+        turn
+    }
+
+    /// Keeps a loaded module, unless another thread was faster. Returns the one that is kept.
+    fn keep(&self, module: Module) -> Arc<Module> {
+        Arc::clone(self.module.get_or_init(|| Arc::new(module)))
+    }
 }
 
 /// The modules of one device.
@@ -153,22 +176,28 @@ impl Programs {
         let nvrtc = Nvrtc::of(self.backend()).map_err(DeviceError::NoCompiler)?;
         let key = self.key(program, nvrtc);
         let slot = self.slot(key);
-        let mut held = slot.module.lock();
-        if let Some(module) = &*held {
-            return Ok(Compiled {
-                module: Arc::clone(module),
+        let from_memory = || {
+            Some(Compiled {
+                module: Arc::clone(slot.module.get()?),
                 origin: Origin::Memory,
                 tier: program.tier,
                 time: start.elapsed(),
-            });
+            })
+        };
+        if let Some(known) = from_memory() {
+            return Ok(known);
+        }
+        let turn = slot.turn();
+        if let Some(known) = from_memory() {
+            return Ok(known);
         }
         let load = || self.load(key, program, nvrtc);
         let (module, origin) = match self.backend() {
             Backend::Gpu => before_the_end(load),
             Backend::Emulated => load(),
         }?;
-        let module = Arc::new(module);
-        *held = Some(Arc::clone(&module));
+        let module = slot.keep(module);
+        drop(turn);
         let time = start.elapsed();
         tracing::debug!(program = program.name, ?origin, tier = ?program.tier, ?time, "kernel module");
         Ok(Compiled {
@@ -185,12 +214,13 @@ impl Programs {
         let nvrtc = Nvrtc::of(self.backend()).ok()?;
         let key = self.key(program, nvrtc);
         let slot = self.slot(key);
-        let mut held = slot.module.try_lock()?;
-        let (module, origin) = match &*held {
-            Some(module) => (Arc::clone(module), Origin::Memory),
-            None => (Arc::new(self.load_from_disk(key, program).ok()??), Origin::Disk),
+        let (module, origin) = if let Some(module) = slot.module.get() {
+            (Arc::clone(module), Origin::Memory)
+        } else {
+            let _turn = slot.usual.try_lock()?;
+            let module = self.load_from_disk(key, program).ok()??;
+            (slot.keep(module), Origin::Disk)
         };
-        *held = Some(Arc::clone(&module));
         Some(Compiled {
             module,
             origin,
@@ -348,4 +378,49 @@ pub(crate) fn pool() -> Option<&'static rayon::ThreadPool> {
             .ok()
     };
     POOLS[usize::from(is_low)].get_or_init(start).as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn usual_priority_does_not_wait_for_low_priority() {
+        let slot = &Slot::default();
+        let (has_turn, its_turn) = channel();
+        let (ends, end) = channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                lower_thread_priority();
+                let _turn = slot.turn();
+                has_turn.send(()).expect("a receiver");
+                end.recv().expect("a sender");
+            });
+            its_turn.recv().expect("a sender");
+            drop(slot.turn());
+            ends.send(()).expect("a receiver");
+        });
+    }
+
+    #[test]
+    fn low_priority_waits_for_usual_priority() {
+        let slot = &Slot::default();
+        let ended = &AtomicBool::new(false);
+        let turn = slot.turn();
+        std::thread::scope(|scope| {
+            let low = scope.spawn(move || {
+                lower_thread_priority();
+                let _turn = slot.turn();
+                ended.load(Ordering::SeqCst)
+            });
+            while slot.low.try_lock().is_some() {
+                std::thread::yield_now();
+            }
+            ended.store(true, Ordering::SeqCst);
+            drop(turn);
+            assert!(low.join().expect("a thread"));
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! Work on rayon's threads, awaited by async code and cancelled when the future is dropped.
 //!
-//! Loads that a low-priority thread starts are read and encoded by low-priority threads, too.
+//! Loads that a low-priority thread starts are read and encoded by low-priority threads, too, until a query
+//! waits for them: the units that have not begun then go to rayon's pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -46,6 +47,14 @@ impl Drop for CancelOnDrop {
 pub(crate) async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
+    on_pool_of(|| false, work).await
+}
+
+/// Like [`on_pool`]. Work of low priority moves to rayon's pool if `is_awaited` when it begins.
+pub(crate) async fn on_pool_of<T: Send + 'static>(
+    is_awaited: impl Fn() -> bool + Send + 'static,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || {
         // A panic on a rayon thread would end the process.
@@ -55,8 +64,22 @@ pub(crate) async fn on_pool<T: Send + 'static>(
         drop(sender.send(result));
     };
     match has_low_priority().then(low_priority_pool).flatten() {
-        Some(pool) => pool.spawn(work),
         None => rayon::spawn(work),
+        Some(pool) => {
+            let (mover, moved) = tokio::sync::oneshot::channel();
+            pool.spawn(move || {
+                if is_awaited() {
+                    drop(mover.send(work));
+                } else {
+                    drop(mover);
+                    work();
+                }
+            });
+            // A thread of a pool would spawn on its own pool.
+            if let Ok(work) = moved.await {
+                rayon::spawn(work);
+            }
+        }
     }
     receiver.await.unwrap_or(Err(StoreError::Cancelled))
 }
@@ -75,19 +98,30 @@ mod tests {
     async fn low_priority_work_runs_on_the_low_priority_pool() {
         let is_background = || Ok(has_low_priority());
         assert!(!on_pool(is_background).await.expect("done"));
-        let runtime = || {
-            tokio::runtime::Builder::new_current_thread()
-                .build()
-                .expect("a runtime")
-        };
-        let behind = std::thread::spawn(move || {
-            galatea_device::lower_thread_priority();
-            runtime().block_on(on_pool(is_background))
-        });
-        assert!(behind.join().expect("an answer").expect("done"));
+        assert!(of_low_priority(on_pool(is_background)).expect("done"));
         assert!(
             !on_pool(is_background).await.expect("done"),
             "threads of queries stay as they are"
         );
+    }
+
+    #[test]
+    fn awaited_work_of_low_priority_runs_on_the_pool_of_queries() {
+        for awaited in [false, true] {
+            let work = on_pool_of(move || awaited, || Ok(has_low_priority()));
+            assert_eq!(of_low_priority(work).expect("done"), !awaited);
+        }
+    }
+
+    /// The output of a future that a thread of low priority polls.
+    fn of_low_priority<T: Send>(future: impl Future<Output = T> + Send) -> T {
+        std::thread::scope(|scope| {
+            let low = scope.spawn(|| {
+                galatea_device::lower_thread_priority();
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                runtime.expect("a runtime").block_on(future)
+            });
+            low.join().expect("an answer")
+        })
     }
 }

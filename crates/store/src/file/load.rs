@@ -7,7 +7,7 @@ use crate::ingest::ChunkEncoder;
 use crate::load_report::LoadCounts;
 use crate::meter::Meter;
 use crate::source::{LoadHints, ProgressCallback};
-use crate::version::Version;
+use crate::version::{Loader, Version};
 
 use super::files::TableFiles;
 
@@ -21,6 +21,8 @@ pub(super) struct Load<'a> {
     pub(super) hints: &'a LoadHints,
     pub(super) progress: Option<&'a ProgressCallback>,
     pub(super) counts: &'a Arc<LoadCounts>,
+    /// The locks that the load holds.
+    pub(super) loaders: &'a [Arc<Loader>],
 }
 
 impl Load<'_> {
@@ -39,6 +41,12 @@ impl Load<'_> {
         let meter = Meter::new(self.progress.cloned(), rows, self.columns.len()).with_counts(self.counts);
         let dictionary = |index: usize| self.hints.dictionary.contains(&self.columns[index]);
         ChunkEncoder::with_chunk_rows(store, name, &schema, dictionary, meter, self.version.chunk_target)
+    }
+
+    /// Whether a thread of usual priority waits for columns of the load.
+    pub(super) fn is_awaited(&self) -> impl Fn() -> bool + Clone + Send + 'static {
+        let loaders: Arc<[_]> = self.loaders.into();
+        move || loaders.iter().any(|loader| loader.is_awaited())
     }
 
     /// # Errors

@@ -18,7 +18,7 @@ use crate::column::Column;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::EncodedChunk;
-use crate::pool::on_pool;
+use crate::pool::{on_pool, on_pool_of};
 use crate::version::RowGroups;
 
 /// Units of work after which the load is cancelled if their size predicts that the whole does not fit.
@@ -65,6 +65,7 @@ impl ParquetFormat {
         let _cancel = encoder.cancellation.on_drop();
         let readers = Arc::new(Readers::new(files, row_groups, columns, self.int96.as_ref())?);
         let limit = files.store.memory_limit();
+        let is_awaited = load.is_awaited();
 
         let units = readers.units(files.store.page_decoder().as_deref());
         let (count, total_cells) = (
@@ -74,13 +75,15 @@ impl ParquetFormat {
         let mut running = futures::stream::iter(units)
             .map(|unit| {
                 let (encoder, readers) = (Arc::clone(&encoder), Arc::clone(&readers));
+                let is_awaited = is_awaited.clone();
                 async move {
                     let mut fetched = Vec::new();
                     for chunk in unit.chunks.clone() {
                         fetched.push(fetch(files.objects.as_ref(), &readers, chunk, unit.column).await?);
                     }
                     let work = unit.clone();
-                    let encoded = on_pool(move || readers.encode(&encoder, &work, fetched)).await?;
+                    let encode = move || readers.encode(&encoder, &work, fetched);
+                    let encoded = on_pool_of(is_awaited, encode).await?;
                     Ok::<_, StoreError>((unit, encoded))
                 }
             })

@@ -117,9 +117,10 @@ impl FileTable {
     ) -> Result<Loaded> {
         let wanted: BTreeSet<usize> = columns.iter().copied().collect();
         // Loaders are locked in the order of columns, so that two loads never wait for each other.
-        let mut loaders = Vec::new();
-        for column in &wanted {
-            loaders.push(version.loader(*column).lock_owned().await);
+        let loaders: Vec<_> = wanted.iter().map(|column| version.loader(*column)).collect();
+        let mut locks = Vec::new();
+        for loader in &loaders {
+            locks.push(loader.lock().await);
         }
         let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
@@ -146,6 +147,7 @@ impl FileTable {
             hints,
             progress,
             counts: &counts,
+            loaders: &loaders,
         };
         let on_disk = match (missing.is_empty(), self.disk_keys(version)) {
             (false, Some(keys)) => Arc::new(keys).read(load(&missing)).await?,
@@ -182,7 +184,7 @@ impl FileTable {
             loaded.push((index, column));
         }
         let report = (!missing.is_empty()).then(|| Arc::new(counts.report(started.elapsed())));
-        drop(loaders);
+        drop(locks);
         let find = |index: &usize| {
             let found = loaded.iter().find(|(column, _)| column == index);
             found

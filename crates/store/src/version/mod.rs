@@ -5,6 +5,7 @@
 //! each chunk. [`FileVersions`] holds the current versions of all tables. Columns of other versions are
 //! dropped.
 
+mod loader;
 mod row_groups;
 mod source_file;
 mod stamp;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
+pub(crate) use self::loader::Loader;
 pub(crate) use self::row_groups::{OpenFile, RowGroups, Run};
 pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;
@@ -93,8 +95,8 @@ pub(crate) struct Version {
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers, and the chunks formed from their row groups.
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
-    /// Locks by column, held while the column is loaded.
-    loaders: Mutex<HashMap<usize, Arc<tokio::sync::Mutex<()>>>>,
+    /// Locks by column.
+    loaders: Mutex<HashMap<usize, Arc<Loader>>>,
     /// Columns that were found in the cache on disk.
     on_disk: Mutex<HashMap<usize, ColumnOnDisk>>,
     /// Set if the files turn out to have other rows than [`Self::chunk_rows`], which a cached column had.
@@ -171,7 +173,7 @@ impl Version {
         }
     }
 
-    pub(crate) fn loader(&self, column: usize) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn loader(&self, column: usize) -> Arc<Loader> {
         Arc::clone(self.loaders.lock().entry(column).or_default())
     }
 
