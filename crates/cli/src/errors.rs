@@ -28,6 +28,9 @@ pub(crate) enum CliError {
     /// The device cannot be calibrated.
     #[error(transparent)]
     Calibrate(#[from] galatea::CalibrateError),
+    /// A Parquet file was not rewritten.
+    #[error(transparent)]
+    Optimize(#[from] galatea::OptimizeError),
     /// A server cannot start.
     #[error(transparent)]
     Server(#[from] galatea_server::ServerError),

@@ -44,6 +44,7 @@ mod layout;
 mod message;
 mod nested_text;
 mod new_folders;
+mod optimize;
 mod reset;
 mod sample;
 mod session;
@@ -67,6 +68,7 @@ pub use layout::{
 };
 pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
+pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
 pub use session::{SessionBuilder, session};
 pub use sql::{SqlError, own_statement, physical_plan, sql, statement};
 

@@ -33,7 +33,9 @@ impl Compression {
             .map_or("none", |(name, _)| *name)
     }
 
-    pub(super) fn codec(self) -> Codec {
+    /// The codec of the Parquet writer.
+    #[must_use]
+    pub fn codec(self) -> Codec {
         match self {
             Self::Snappy => Codec::SNAPPY,
             Self::Zstd => Codec::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")),

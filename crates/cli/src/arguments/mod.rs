@@ -122,6 +122,9 @@ pub(crate) enum Command {
     },
     /// Write the tables of a benchmark as Parquet or CSV.
     Generate(GenerateArguments),
+    /// Rewrite Parquet files so that they load fast: encodings chosen by measured size, many pages, a codec
+    /// that a GPU decompresses.
+    Optimize(OptimizeArguments),
     /// Serve tables to many clients: Flight SQL and the Postgres protocol.
     Serve(Box<ServeArguments>),
     /// Run SQL on a server, with the output formats and the prompt of galatea.
@@ -215,6 +218,29 @@ pub(crate) struct GenerateArguments {
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Replace tables that were generated with other parameters.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OptimizeArguments {
+    /// Parquet files.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The new file, or a folder for files of the same names.
+    #[arg(long, value_name = "PATH", required_unless_present = "in_place")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the files themselves.
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) in_place: bool,
+    /// Sort the rows by these columns, separated by commas, so that filters over them skip row groups and
+    /// pages.
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    pub(crate) sort_by: Vec<String>,
+    /// Compression of the pages.
+    #[arg(long, value_enum, default_value_t = CompressionName::Snappy)]
+    pub(crate) compression: CompressionName,
+    /// Replace files of --out that exist.
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -15,6 +15,7 @@ mod joins;
 mod kmeans;
 mod link;
 mod manual;
+mod optimize;
 mod papers;
 mod prompt;
 mod random;
@@ -62,6 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             what: Analysis::Conflicts(conflicts),
         }) => analyze::run(&session, &query, &conflicts).await,
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
+        Some(Command::Optimize(files)) => optimize::run(&session, &files).await,
         Some(Command::Serve(serve)) => serve::run(&session, &serve).await,
         Some(Command::Connect(connect)) => connect::run(&session, &connect).await,
         Some(Command::Bench(arguments)) => match &arguments.part {

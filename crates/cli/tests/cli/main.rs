@@ -6,6 +6,7 @@ mod conflicts;
 mod data;
 mod errors;
 mod front;
+mod optimize;
 mod output;
 mod prompt;
 mod serve;

@@ -2,8 +2,10 @@
 //!
 //! DataFusion looks up the last extension only, and ignores an unknown name after STORED AS. Here `.tsv` is
 //! CSV with tabs, `.ndjson` and `.jsonl` are JSON, and `.csv.gz` is compressed, as when files are read.
+//! Parquet files have pages that a GPU decompresses and decodes in parallel.
 
 use datafusion::common::plan_err;
+use datafusion::config::ParquetOptions;
 use datafusion::datasource::file_format::avro::AvroFormatFactory;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
@@ -13,6 +15,9 @@ use std::path::Path;
 
 /// Extensions of compressed files.
 const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+
+/// Rows of a page of a Parquet file: 128 pages in a row group of DataFusion's default size.
+const PAGE_ROWS: &str = "8192";
 
 /// Adds the format and the options that the name of the file states.
 ///
@@ -66,6 +71,18 @@ fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
                 );
             }
             _ => {}
+        }
+    }
+    if format == "parquet" {
+        let (parquet, default) = (
+            &state.config_options().execution.parquet,
+            ParquetOptions::default(),
+        );
+        if parquet.compression == default.compression {
+            add(copy, "compression", "snappy");
+        }
+        if parquet.data_page_row_count_limit == default.data_page_row_count_limit {
+            add(copy, "data_page_row_count_limit", PAGE_ROWS);
         }
     }
     copy.stored_as = Some(format.to_ascii_uppercase());

@@ -45,6 +45,7 @@ mod limits;
 mod many_joins;
 mod memory;
 mod nested;
+mod optimize;
 mod over_files;
 mod packed;
 mod pairs;
