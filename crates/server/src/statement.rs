@@ -56,11 +56,7 @@ pub(crate) fn split(text: &str, dialect: &str) -> Vec<String> {
         return vec![text.to_string()];
     };
     let mut statements = Vec::new();
-    let mut offsets = Offsets {
-        text,
-        location: Location { line: 1, column: 1 },
-        offset: 0,
-    };
+    let mut offsets = Offsets::new(text);
     let mut begin = 0;
     let mut is_empty = true;
     for token in &tokens {
@@ -83,15 +79,23 @@ pub(crate) fn split(text: &str, dialect: &str) -> Vec<String> {
     statements
 }
 
-/// Byte offsets of ascending locations.
-struct Offsets<'a> {
+/// Byte offsets of ascending locations, which count lines and characters.
+pub(crate) struct Offsets<'a> {
     text: &'a str,
     location: Location,
     offset: usize,
 }
 
-impl Offsets<'_> {
-    fn of(&mut self, wanted: Location) -> usize {
+impl<'a> Offsets<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            location: Location { line: 1, column: 1 },
+            offset: 0,
+        }
+    }
+
+    pub(crate) fn of(&mut self, wanted: Location) -> usize {
         for letter in self.text[self.offset..].chars() {
             if (self.location.line, self.location.column) >= (wanted.line, wanted.column) {
                 break;

@@ -15,6 +15,8 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
+use super::cursor_table::CatalogWithCursors;
+use super::cursors::Cursors;
 use crate::failure::{Failure, FailureKind};
 use crate::tables::CATALOG;
 
@@ -36,14 +38,27 @@ const CATALOG_WORDS: [&str; 6] = [
 
 static PARSER: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
 
-/// Adds the catalog to a session.
-pub(super) fn install(ctx: &SessionContext, user: &str) -> std::result::Result<(), Failure> {
+/// Adds the catalog to a session. It describes these cursors.
+pub(super) fn install(
+    ctx: &SessionContext,
+    user: &str,
+    cursors: &Arc<Cursors>,
+) -> std::result::Result<(), Failure> {
     setup_pg_catalog(ctx, CATALOG, EmptyContextProvider).map_err(|error| {
         Failure::new(
             FailureKind::Internal,
             format!("internal error: no pg_catalog: {error}"),
         )
     })?;
+    if let Some(catalog) = ctx.catalog(CATALOG)
+        && let Some(tables) = catalog.schema(PG_CATALOG)
+    {
+        let with_cursors = CatalogWithCursors {
+            catalog: tables,
+            cursors: Arc::clone(cursors),
+        };
+        catalog.register_schema(PG_CATALOG, Arc::new(with_cursors))?;
+    }
     let version = format!(
         "PostgreSQL {SERVER_VERSION} (Galatea {})",
         env!("CARGO_PKG_VERSION")

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::text::word;
+
 /// A statement that is not planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
@@ -207,14 +209,6 @@ fn tokens(statement: &str) -> Option<Vec<Token>> {
     Some(significant.collect())
 }
 
-/// A word in upper case; an empty string for another token.
-fn word(token: &Token) -> String {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
-        _ => String::new(),
-    }
-}
-
 /// The value of an assignment: tokens without their quotes.
 fn value(tokens: &[Token]) -> String {
     let mut text = String::new();
@@ -252,7 +246,6 @@ pub(super) fn command(statement: &str) -> Option<Command> {
         ["RESET", name] => parameter(name).map(|name| Command::Set(name, None)),
         ["DISCARD", "ALL"] => Some(Command::ResetAll("DISCARD ALL")),
         ["DISCARD", ..] => Some(Command::Nothing("DISCARD")),
-        ["CLOSE", "ALL"] => Some(Command::Nothing("CLOSE CURSOR ALL")),
         ["UNLISTEN", ..] => Some(Command::Nothing("UNLISTEN")),
         ["DEALLOCATE", "ALL"] | ["DEALLOCATE", "PREPARE", "ALL"] => Some(Command::Deallocate(None)),
         ["DEALLOCATE", "PREPARE", ..] => Some(Command::Deallocate(Some(value(&tokens[2..])))),

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::catalog;
 use super::commands::Parameters;
+use super::cursors::Cursors;
 use super::registry::Registry;
 use crate::failure::{Failure, FailureKind};
 use crate::password::Exchange;
@@ -25,6 +26,7 @@ pub(super) struct Connection {
     pub(super) prepared: Mutex<Vec<Weak<Prepared>>>,
     /// The transaction that the client began, if any.
     pub(super) transaction: Mutex<Transaction>,
+    pub(super) cursors: Arc<Cursors>,
 }
 
 /// The state that warnings of transactions depend on.
@@ -46,6 +48,7 @@ impl Connection {
             parameters: Mutex::default(),
             prepared: Mutex::default(),
             transaction: Mutex::default(),
+            cursors: Arc::default(),
         }
     }
 }
@@ -100,7 +103,7 @@ mod tests {
         let shared = Shared::new(config, tokio::runtime::Handle::current()).unwrap();
         let account = shared.local().unwrap();
         let session = Arc::new(Session::open(&shared, &account, "postgres").unwrap());
-        catalog::install(&session.ctx, "ann").unwrap();
+        catalog::install(&session.ctx, "ann", &Arc::default()).unwrap();
         let prepared = session.prepare("SELECT 1").await.unwrap();
         let connection = Connection::new(&shared, &Arc::default());
         assert!(connection.session.set((session, 1)).is_ok());

@@ -24,6 +24,13 @@ pub(super) fn fatal(failure: Failure) -> PgWireError {
     PgWireError::UserError(Box::new(info("FATAL", failure)))
 }
 
+/// An error of a statement, with its SQLSTATE. A line that begins with `hint: ` is the hint.
+pub(super) fn error_state(state: &str, message: impl Into<String>) -> PgWireError {
+    let mut info = info("ERROR", Failure::new(FailureKind::Invalid, message));
+    info.code = state.to_string();
+    PgWireError::UserError(Box::new(info))
+}
+
 /// An error that ends the connection, with its SQLSTATE.
 pub(super) fn fatal_state(state: &str, message: &str) -> PgWireError {
     PgWireError::UserError(Box::new(ErrorInfo::new(

@@ -1,10 +1,15 @@
 //! The Postgres protocol: simple and extended queries, portals, cancel requests, SCRAM-SHA-256 and TLS.
 //!
+//! A client reads large results with cursors or `COPY ... TO STDOUT`.
+//!
 //! Each connection has one session. The catalog `pg_catalog` describes its visible tables.
 
 mod catalog;
 mod commands;
 mod connection;
+mod copy;
+mod cursor_table;
+mod cursors;
 mod errors;
 mod limits;
 mod registry;
@@ -12,5 +17,6 @@ mod rows;
 mod serve;
 mod startup;
 mod statements;
+mod text;
 
 pub(crate) use serve::serve;

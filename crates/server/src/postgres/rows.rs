@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions as Display};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, field_into_pg_type};
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use pgwire::api::portal::Format;
 use pgwire::api::results::{FieldInfo, QueryResponse};
 use pgwire::error::PgWireResult;
@@ -66,14 +66,26 @@ pub(super) fn response(
     options: FormatOptions,
     command: &str,
 ) -> PgWireResult<QueryResponse> {
-    let schema = presentable(&rows.schema);
+    let schema = Arc::clone(&rows.schema);
+    response_of(&schema, rows.into_stream(), format, options, command)
+}
+
+/// Batches of a schema, encoded as they are sent.
+pub(super) fn response_of(
+    schema: &Schema,
+    batches: impl Stream<Item = Result<RecordBatch, Failure>> + Send + 'static,
+    format: &Format,
+    options: FormatOptions,
+    command: &str,
+) -> PgWireResult<QueryResponse> {
+    let schema = presentable(schema);
     let fields = Arc::new(arrow_schema_to_pg_fields(
         &schema,
         format,
         Some(Arc::new(options)),
     )?);
     let own = Arc::clone(&fields);
-    let encoded = rows.into_stream().flat_map(move |batch| {
+    let encoded = batches.flat_map(move |batch| {
         let batch = batch.and_then(|batch| presented(&batch, &schema));
         match batch {
             Ok(batch) => stream::iter(encode_recordbatch(Arc::clone(&own), batch)).boxed(),

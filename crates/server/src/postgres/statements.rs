@@ -1,5 +1,6 @@
 //! Simple and extended queries of one connection.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -8,20 +9,22 @@ use async_trait::async_trait;
 use datafusion::common::ParamValues;
 use datafusion::scalar::ScalarValue;
 use futures::Sink;
-use futures::SinkExt;
 use futures::stream;
+use futures::{SinkExt, StreamExt};
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
 use pgwire::api::query::{
-    ExtendedQueryHandler, SimpleQueryHandler, send_execution_response, send_partial_query_response,
-    send_query_response, send_ready_for_query,
+    ExtendedQueryHandler, SimpleQueryHandler, send_describe_response, send_execution_response,
+    send_partial_query_response, send_query_response, send_ready_for_query,
 };
-use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo, QueryResponse, Response, Tag};
+use pgwire::api::results::{
+    DataRowEncoder, DescribePortalResponse, FieldFormat, FieldInfo, QueryResponse, Response, Tag,
+};
 use pgwire::api::stmt::QueryParser;
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
-use pgwire::messages::extendedquery::Execute;
+use pgwire::messages::extendedquery::{Describe, Execute, TARGET_TYPE_BYTE_PORTAL};
 use pgwire::messages::response::EmptyQueryResponse;
 use pgwire::messages::simplequery::Query;
 use pgwire::messages::startup::ParameterStatus;
@@ -30,6 +33,8 @@ use pgwire::types::format::FormatOptions;
 use super::catalog;
 use super::commands::{Command, command, reported};
 use super::connection::Connection;
+use super::copy::{self, Lines};
+use super::cursors::{self, CursorStatement};
 use super::errors::{error, invalid, warning};
 use super::rows;
 use crate::failure::Failure;
@@ -41,12 +46,33 @@ use crate::statement::{Class, split};
 pub(super) enum PgStatement {
     /// A statement that only PostgreSQL has.
     Command(Command),
-    /// A statement of the engine.
+    /// A statement of the engine, and the use of its rows.
     Planned {
         prepared: Arc<Prepared>,
         /// The columns of the result, for the types of parameters that the client named.
         schema: Option<SchemaRef>,
+        rows: RowsTo,
     },
+    /// `FETCH` or `MOVE`; `None` is all rows.
+    Fetch {
+        cursor: String,
+        rows: Option<usize>,
+        tag: &'static str,
+        schema: SchemaRef,
+    },
+    /// `CLOSE name`; `None` is `ALL`.
+    Close(Option<String>),
+}
+
+/// The use of the rows of a statement.
+#[derive(Debug, Clone)]
+pub(super) enum RowsTo {
+    /// They are the result.
+    Client,
+    /// The client fetches them from a cursor.
+    Cursor { name: String, holds: bool },
+    /// They are lines of `COPY TO STDOUT`.
+    Copy(Lines),
 }
 
 /// Types of the parameters: of the engine, and of the protocol.
@@ -116,6 +142,27 @@ impl Connection {
         if let Some(command) = command(text) {
             return Ok(PgStatement::Command(command));
         }
+        if let Some(copy) = copy::parse(text) {
+            let copy = copy?;
+            return self.plan_rows(&copy.query, types, RowsTo::Copy(copy.lines)).await;
+        }
+        match cursors::parse(text).transpose()? {
+            None => self.plan_rows(text, types, RowsTo::Client).await,
+            Some(CursorStatement::Declare { name, holds, query }) => {
+                self.plan_rows(query, types, RowsTo::Cursor { name, holds }).await
+            }
+            Some(CursorStatement::Fetch { name, rows, tag }) => Ok(PgStatement::Fetch {
+                schema: self.cursors.schema(&name)?,
+                cursor: name,
+                rows,
+                tag,
+            }),
+            Some(CursorStatement::Close(name)) => Ok(PgStatement::Close(name)),
+        }
+    }
+
+    /// Plans a statement of the engine.
+    async fn plan_rows(&self, text: &str, types: &[Option<Type>], rows: RowsTo) -> PgWireResult<PgStatement> {
         let session = self.session()?;
         let prepared = match catalog::rewritten(text) {
             Some(sql) => session.prepare_as(text, &sql).await,
@@ -123,8 +170,82 @@ impl Connection {
         };
         let prepared = Arc::new(prepared.map_err(error)?);
         self.keep(&prepared).map_err(error)?;
+        if !matches!(rows, RowsTo::Client) && prepared.checked.class != Class::Query {
+            let tag = prepared.checked.tag;
+            return Err(invalid(format!("{tag} has no rows for a cursor or for COPY")));
+        }
         let schema = described(&prepared, types);
-        Ok(PgStatement::Planned { prepared, schema })
+        Ok(PgStatement::Planned {
+            prepared,
+            schema,
+            rows,
+        })
+    }
+
+    /// Runs a statement of the engine.
+    async fn run_for<C>(
+        &self,
+        client: &mut C,
+        prepared: &Prepared,
+        rows: &RowsTo,
+        format: &Format,
+    ) -> PgWireResult<Response>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: std::fmt::Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        match rows {
+            RowsTo::Client => self.run(client, prepared, format).await,
+            RowsTo::Cursor { name, holds } => {
+                self.cursors.check_free(name)?;
+                let rows = self.session()?.run(prepared).await.map_err(error)?;
+                self.cursors.open(name.clone(), *holds, rows);
+                Ok(Response::Execution(Tag::new("DECLARE CURSOR")))
+            }
+            RowsTo::Copy(lines) => {
+                let rows = self.session()?.run(prepared).await.map_err(error)?;
+                let rows = rows::response(rows, &Format::UnifiedText, self.format_options(), "COPY")?;
+                let sent = lines.send(client, rows).await?;
+                Ok(Response::Execution(Tag::new("COPY").with_rows(sent)))
+            }
+        }
+    }
+
+    /// The next rows of a cursor; `MOVE` skips them.
+    async fn fetch(
+        &self,
+        cursor: &str,
+        rows: Option<usize>,
+        tag: &'static str,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        let schema = self.cursors.schema(cursor)?;
+        let batches = self.cursors.fetch(cursor, rows).await?;
+        if tag == "FETCH" {
+            let options = self.format_options();
+            let response = rows::response_of(&schema, batches, format, options, tag)?;
+            return Ok(Response::Query(response));
+        }
+        let mut skipped = 0;
+        let mut batches = pin!(batches);
+        while let Some(batch) = batches.next().await {
+            skipped += batch.map_err(error)?.num_rows();
+        }
+        Ok(Response::Execution(Tag::new(tag).with_rows(skipped)))
+    }
+
+    fn close(&self, cursor: Option<&str>) -> PgWireResult<Response> {
+        match cursor {
+            Some(name) => self.cursors.close(name)?,
+            None => self.cursors.close_all(),
+        }
+        let tag = if cursor.is_some() {
+            "CLOSE CURSOR"
+        } else {
+            "CLOSE CURSOR ALL"
+        };
+        Ok(Response::Execution(Tag::new(tag)))
     }
 
     /// Runs a statement without parameters.
@@ -190,6 +311,9 @@ impl Connection {
                 _ => None,
             }
         };
+        if matches!(tag, "COMMIT" | "ROLLBACK") {
+            self.cursors.end_transaction();
+        }
         if let Some(notice) = notice {
             let notice = PgWireBackendMessage::NoticeResponse(warning(notice).into());
             client.feed(notice).await?;
@@ -226,6 +350,9 @@ impl Connection {
                 self.parameters.lock().reset();
                 session.set_timeout(None);
                 self.set_time_zone(session, "+00:00").await?;
+                if *tag == "DISCARD ALL" {
+                    self.cursors.close_all();
+                }
                 Ok(Response::Execution(Tag::new(tag)))
             }
             Command::Set(name, value) => {
@@ -278,7 +405,7 @@ where
             client.set_transaction_status(status.to_idle_state());
         }
         Response::Execution(tag) => send_execution_response(client, tag).await?,
-        _ => return Err(invalid("COPY over the connection is not supported")),
+        _ => return Err(invalid("the statement has no rows")),
     }
     Ok(())
 }
@@ -331,9 +458,14 @@ impl SimpleQueryHandler for Connection {
     {
         let response = match self.plan(query, &[]).await? {
             PgStatement::Command(command) => self.command(client, &command).await?,
-            PgStatement::Planned { prepared, .. } => {
-                self.run(client, &prepared, &Format::UnifiedText).await?
+            PgStatement::Planned { prepared, rows, .. } => {
+                self.run_for(client, &prepared, &rows, &Format::UnifiedText)
+                    .await?
             }
+            PgStatement::Fetch {
+                cursor, rows, tag, ..
+            } => self.fetch(&cursor, rows, tag, &Format::UnifiedText).await?,
+            PgStatement::Close(cursor) => self.close(cursor.as_deref())?,
         };
         Ok(vec![response])
     }
@@ -369,7 +501,7 @@ impl QueryParser for Planner {
 
     fn get_parameter_types(&self, statement: &PgStatement) -> PgWireResult<Vec<Type>> {
         match statement {
-            PgStatement::Command(_) => Ok(Vec::new()),
+            PgStatement::Command(_) | PgStatement::Fetch { .. } | PgStatement::Close(_) => Ok(Vec::new()),
             PgStatement::Planned { prepared, .. } => {
                 let types = parameter_types(prepared)?;
                 Ok(types.into_iter().map(|(_, wire)| wire).collect())
@@ -391,11 +523,15 @@ impl QueryParser for Planner {
                 Type::TEXT,
                 FieldFormat::Text,
             )]),
-            PgStatement::Command(_) => Ok(Vec::new()),
-            PgStatement::Planned { schema, .. } => match schema {
-                Some(schema) => rows::fields(schema, format),
-                None => Ok(Vec::new()),
-            },
+            PgStatement::Fetch {
+                schema, tag: "FETCH", ..
+            }
+            | PgStatement::Planned {
+                schema: Some(schema),
+                rows: RowsTo::Client,
+                ..
+            } => rows::fields(schema, format),
+            _ => Ok(Vec::new()),
         }
     }
 }
@@ -470,6 +606,25 @@ impl ExtendedQueryHandler for Extended {
         Ok(())
     }
 
+    /// Describes a statement, a portal, or a cursor, which is a portal of its name.
+    async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = PgStatement>,
+        C::Error: std::fmt::Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        let is_portal = message.target_type == TARGET_TYPE_BYTE_PORTAL;
+        match is_portal.then(|| self.connection.cursors.schema(name)) {
+            Some(Ok(schema)) => {
+                let fields = rows::fields(&schema, &Format::UnifiedText)?;
+                send_describe_response(client, &DescribePortalResponse::new(fields)).await
+            }
+            _ => self._on_describe(client, message).await,
+        }
+    }
+
     async fn do_query<C>(
         &self,
         client: &mut C,
@@ -482,14 +637,21 @@ impl ExtendedQueryHandler for Extended {
         C::Error: std::fmt::Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let prepared = match &portal.statement.statement {
-            PgStatement::Command(command) => return self.connection.command(client, command).await,
-            PgStatement::Planned { prepared, .. } => prepared,
+        let connection = &self.connection;
+        let format = &portal.result_column_format;
+        let (prepared, rows) = match &portal.statement.statement {
+            PgStatement::Command(command) => return connection.command(client, command).await,
+            PgStatement::Planned { prepared, rows, .. } => (prepared, rows),
+            PgStatement::Fetch {
+                cursor, rows, tag, ..
+            } => {
+                return connection.fetch(cursor, *rows, tag, format).await;
+            }
+            PgStatement::Close(cursor) => return connection.close(cursor.as_deref()),
         };
         let types = parameter_types(prepared)?;
-        let format = &portal.result_column_format;
         if types.is_empty() && portal.parameter_len() == 0 {
-            return self.connection.run(client, prepared, format).await;
+            return connection.run_for(client, prepared, rows, format).await;
         }
         let known: Vec<_> = types.iter().map(|(data_type, _)| data_type.as_ref()).collect();
         let wire: Vec<_> = types.iter().map(|(_, wire)| Some(wire)).collect();
@@ -498,6 +660,6 @@ impl ExtendedQueryHandler for Extended {
             ParamValues::Map(_) => return Err(invalid("parameters have numbers, not names")),
         };
         let bound = prepared.bind(values).map_err(error)?;
-        self.connection.run(client, &bound, format).await
+        connection.run_for(client, &bound, rows, format).await
     }
 }

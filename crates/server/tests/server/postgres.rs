@@ -421,3 +421,122 @@ async fn small_queries_are_fast() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn cursors_return_rows_in_parts() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let declare =
+        format!("BEGIN; DECLARE c CURSOR FOR {ENDLESS}; DECLARE \"C\" CURSOR WITH HOLD FOR SELECT 7 AS x");
+    simple(&client, &declare).await.expect("cursors");
+    assert_eq!(simple(&client, "FETCH 2 FROM c").await.expect("rows"), ["1", "2"]);
+    assert_eq!(simple(&client, "FETCH c").await.expect("a row"), ["3"]);
+    // Batches have other sizes than fetches.
+    let moved = client.simple_query("MOVE 19997 IN c").await.expect("moved");
+    assert!(
+        matches!(moved.last(), Some(SimpleQueryMessage::CommandComplete(19997))),
+        "{moved:?}"
+    );
+    let rows = client
+        .query("FETCH FORWARD 3 FROM c", &[])
+        .await
+        .expect("rows in binary");
+    let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(values, [20001, 20002, 20003]);
+    assert_eq!(
+        simple(&client, "FETCH 0 FROM c").await.expect("rows"),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        state(simple(&client, "DECLARE c CURSOR FOR SELECT 1").await).0,
+        "42P03"
+    );
+    assert_eq!(state(simple(&client, "FETCH PRIOR FROM c").await).0, "55000");
+    until("only the first cursor runs", || server.running() == 1).await;
+    simple(&client, "COMMIT").await.expect("accepted");
+    until("the cursor ends with the transaction", || server.running() == 0).await;
+    assert_eq!(state(simple(&client, "FETCH c").await).0, "34000");
+    assert_eq!(
+        simple(&client, "FETCH ALL FROM \"C\"").await.expect("rows"),
+        ["7"]
+    );
+    assert_eq!(
+        simple(&client, "FETCH ALL FROM \"C\"").await.expect("no row"),
+        Vec::<String>::new()
+    );
+    let cursors = "SELECT name, is_holdable FROM pg_catalog.pg_cursors";
+    assert_eq!(simple(&client, cursors).await.expect("cursors"), ["C|t"]);
+    simple(&client, "CLOSE \"C\"").await.expect("closed");
+    assert_eq!(
+        simple(&client, cursors).await.expect("no cursor"),
+        Vec::<String>::new()
+    );
+    assert_eq!(state(simple(&client, "CLOSE \"C\"").await).0, "34000");
+    assert_eq!(
+        state(simple(&client, "DECLARE c CURSOR FOR CREATE TABLE t (a INT)").await).0,
+        "22023"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cursors_take_parameters_and_end_with_their_connection() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let declare =
+        "DECLARE c CURSOR FOR SELECT v FROM generate_series(1, 1000000000000) AS t(v) WHERE v % $1 = 0";
+    client.execute(declare, &[&10i64]).await.expect("a cursor");
+    let rows = client.query("FETCH 2 FROM c", &[]).await.expect("rows");
+    let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(values, [10, 20]);
+    for number in 0..4 {
+        let declare = format!("DECLARE c{number} CURSOR FOR {ENDLESS}");
+        simple(&client, &declare).await.expect("a cursor");
+    }
+    simple(&client, "CLOSE ALL").await.expect("closed");
+    until("closed cursors end", || server.running() == 0).await;
+    simple(&client, &format!("DECLARE d CURSOR FOR {ENDLESS}"))
+        .await
+        .expect("a cursor");
+    assert_eq!(server.running(), 1);
+    drop(client);
+    until("the cursor ends with its connection", || server.running() == 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rows_are_copied_to_the_client() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    let create = "CREATE TABLE t AS VALUES (1, 'a|b', DATE '2024-02-29', 1.5), (2, NULL, NULL, NULL)";
+    simple(&client, create).await.expect("a table");
+    let copy = async |statement: &str| {
+        let lines = client.copy_out(statement).await.expect("a copy");
+        let lines: Vec<_> = lines.try_collect().await.expect("lines");
+        String::from_utf8(lines.concat()).expect("UTF-8")
+    };
+    let text = copy("COPY (SELECT * FROM t ORDER BY column1) TO STDOUT").await;
+    assert_eq!(text, "1\ta|b\t2024-02-29\t1.5\n2\t\\N\t\\N\t\\N\n");
+    let csv = "COPY (SELECT * FROM t ORDER BY 1) TO STDOUT (FORMAT csv, HEADER, DELIMITER '|')";
+    assert_eq!(
+        copy(csv).await,
+        "column1|column2|column3|column4\n1|\"a|b\"|2024-02-29|1.5\n2|||\n"
+    );
+    assert_eq!(copy("COPY t (column1) TO STDOUT").await.lines().count(), 2);
+    assert_eq!(
+        copy("COPY (SELECT 1 AS a WHERE false) TO STDOUT CSV HEADER").await,
+        "a\n"
+    );
+    let many = copy("COPY (SELECT v FROM generate_series(1, 100000) AS t(v)) TO STDOUT").await;
+    assert_eq!(many.lines().count(), 100_000);
+    assert_eq!(
+        state(client.copy_out("COPY absent TO STDOUT").await.map(drop)).0,
+        "42P01"
+    );
+    let error = "COPY (SELECT 1 / (v - 50000) FROM generate_series(1, 100000) AS t(v)) TO STDOUT";
+    let lines = client.copy_out(error).await.expect("a copy");
+    assert_eq!(state(lines.try_collect::<Vec<_>>().await).0, "22012");
+    assert_eq!(state(simple(&client, "COPY t FROM STDIN").await).0, "0A000");
+    assert_eq!(simple(&client, "SELECT 1").await.expect("usable"), ["1"]);
+    server.stop().await;
+}
