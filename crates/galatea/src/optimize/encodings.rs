@@ -84,8 +84,8 @@ impl fmt::Display for ColumnEncoding {
     }
 }
 
-/// The encoding for a column with these values. `None` for types with one encoding, and for nested ones,
-/// whose leaves have the writer's default.
+/// The encoding for a column with these values. `None` for types with one encoding, and for nested types:
+/// their leaves have the writer's default.
 pub(super) fn choose(
     values: &[ArrayRef],
     field: &Field,

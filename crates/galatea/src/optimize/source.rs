@@ -19,7 +19,7 @@ use super::error::OptimizeError;
 /// Rows of a batch.
 const BATCH: usize = 8192;
 
-/// A Parquet file, whose footer has been read.
+/// A Parquet file with its footer.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     path: Arc<Path>,
