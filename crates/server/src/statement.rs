@@ -155,7 +155,7 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         ["RELEASE", ..] => return Ok(Checked::new(Class::Nothing, "RELEASE")),
         _ => {}
     }
-    let parsed = planning::statement(ctx, text).await?;
+    let parsed = planning::statement(ctx, text)?;
     // The visits below recurse over the statement, as the parser did.
     let checked = || check_parsed(&parsed, ctx, role);
     match text.len() {
