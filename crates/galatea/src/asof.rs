@@ -12,7 +12,7 @@
 //! ```
 //!
 //! For `>`, rows of t precede rows of u of the same time. For `<=` and `<`, the order is descending. A NULL
-//! in a key or a time has no match. The docs have the alternatives: `docs/src/design/asof.md`.
+//! in a key or a time has no match. `docs/src/design/joins.md` has the alternatives.
 
 use std::mem;
 

@@ -45,6 +45,8 @@ mod layout;
 mod message;
 mod nested_text;
 mod new_folders;
+mod read_files;
+mod read_functions;
 mod relations;
 mod reset;
 mod sample;

@@ -13,9 +13,13 @@
 //! them.
 
 use super::SqlError;
-use super::places::{Places, keyword};
+use super::clause_parts::{end_of_tables, pivot_column, sample_arguments, unpivot_names};
+use super::places::Places;
+use super::tokens::{
+    Tokens, at, blank, closing, find, find_keyword, is_blank, is_empty, keyword_of, significant, split, word,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The function of a column of PIVOT: the column, and a query with its values.
 pub(super) const PIVOT: &str = "galatea pivot";
@@ -30,7 +34,7 @@ pub(crate) const SAMPLE: &str = "galatea sample";
 const TAIL: [Keyword; 4] = [Keyword::ORDER, Keyword::LIMIT, Keyword::OFFSET, Keyword::FETCH];
 
 /// Words that follow the tables of a SELECT.
-const AFTER_TABLES: [Keyword; 8] = [
+pub(super) const AFTER_TABLES: [Keyword; 8] = [
     Keyword::WHERE,
     Keyword::GROUP,
     Keyword::HAVING,
@@ -40,8 +44,6 @@ const AFTER_TABLES: [Keyword; 8] = [
     Keyword::SELECT,
     Keyword::ORDER,
 ];
-
-type Tokens = Vec<TokenWithSpan>;
 
 /// The tokens with all such clauses rewritten.
 ///
@@ -63,76 +65,6 @@ struct Clauses {
     tokens: Tokens,
 }
 
-fn keyword_of(token: &TokenWithSpan) -> Option<Keyword> {
-    keyword(&token.token)
-}
-
-pub(super) fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
-}
-
-fn is_empty(tokens: &[TokenWithSpan]) -> bool {
-    tokens.iter().all(is_blank)
-}
-
-fn word(name: &str) -> Token {
-    Token::make_word(name, Some('"'))
-}
-
-pub(super) fn text(value: &str) -> Token {
-    Token::SingleQuotedString(value.to_owned())
-}
-
-/// Tokens at the place of another one.
-pub(super) fn at(span: Span, tokens: impl IntoIterator<Item = Token>) -> Tokens {
-    let spaced = tokens.into_iter().flat_map(|token| [token, blank()]);
-    spaced.map(|token| TokenWithSpan::new(token, span)).collect()
-}
-
-/// The parts between tokens outside of parentheses.
-pub(super) fn split(
-    tokens: &[TokenWithSpan],
-    is_end: impl Fn(&TokenWithSpan) -> bool,
-) -> Vec<&[TokenWithSpan]> {
-    let mut parts = Vec::new();
-    let mut rest = tokens;
-    while let Some(end) = find(rest, &is_end) {
-        parts.push(&rest[..end]);
-        rest = &rest[end + 1..];
-    }
-    parts.push(rest);
-    parts
-}
-
-/// The first of such tokens outside of parentheses.
-pub(super) fn find(tokens: &[TokenWithSpan], is_wanted: impl Fn(&TokenWithSpan) -> bool) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token.token {
-            _ if depth == 0 && is_wanted(token) => return Some(at),
-            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-            Token::RParen | Token::RBracket | Token::RBrace if depth == 0 => return None,
-            Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn find_keyword(tokens: &[TokenWithSpan], wanted: Keyword) -> Option<usize> {
-    find(tokens, |token| keyword_of(token) == Some(wanted))
-}
-
-/// The end of the parentheses that begin at the first token.
-pub(super) fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
-    find(&tokens[1..], |token| token.token == Token::RParen).map(|end| end + 1)
-}
-
-/// The index of the first token that is not blank.
-pub(super) fn significant(tokens: &[TokenWithSpan]) -> Option<usize> {
-    tokens.iter().position(|token| !is_blank(token))
-}
-
 /// The end of the query that these tokens begin.
 fn end_of_query(tokens: &[TokenWithSpan]) -> usize {
     let ends = |token: &TokenWithSpan| {
@@ -143,7 +75,7 @@ fn end_of_query(tokens: &[TokenWithSpan]) -> usize {
     find(tokens, ends).unwrap_or(tokens.len())
 }
 
-fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static str) -> SqlError {
+pub(super) fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static str) -> SqlError {
     SqlError::Clause {
         clause,
         problem: problem.into(),
@@ -151,10 +83,10 @@ fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static s
     }
 }
 
-const PIVOT_FORM: &str = "write PIVOT t ON column [IN (1, 2)] USING sum(x) [AS name] [GROUP BY columns] [ORDER BY ...] [LIMIT ...]";
-const UNPIVOT_FORM: &str =
+pub(super) const PIVOT_FORM: &str = "write PIVOT t ON column [IN (1, 2)] USING sum(x) [AS name] [GROUP BY columns] [ORDER BY ...] [LIMIT ...]";
+pub(super) const UNPIVOT_FORM: &str =
     "write UNPIVOT t ON columns [INTO NAME name VALUE value] [ORDER BY ...] [LIMIT ...]";
-const SAMPLE_FORM: &str =
+pub(super) const SAMPLE_FORM: &str =
     "write USING SAMPLE 10% or USING SAMPLE 100 ROWS, and after it (bernoulli, 42), (system) or (reservoir)";
 const ASOF_FORM: &str =
     "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
@@ -456,232 +388,4 @@ impl Clauses {
         self.replace(tables..tables, written);
         Ok(moved)
     }
-}
-
-fn blank() -> Token {
-    Token::Whitespace(Whitespace::Space)
-}
-
-/// The call for a column of PIVOT: `a IN (1, 2)`, or `a`.
-fn pivot_column(column: &[TokenWithSpan], span: Span) -> Result<Tokens, SqlError> {
-    if is_empty(column) {
-        return Err(incomplete("PIVOT", "has an empty column", PIVOT_FORM));
-    }
-    let mut written = at(span, [word(PIVOT), Token::LParen]);
-    let list = find_keyword(column, Keyword::IN).and_then(|list| {
-        let before = &column[..list];
-        let is_negated = before
-            .iter()
-            .rev()
-            .find(|token| !is_blank(token))
-            .is_some_and(|token| keyword_of(token) == Some(Keyword::NOT));
-        let open = list + 1 + significant(&column[list + 1..])?;
-        let is_list = column[open].token == Token::LParen && !is_negated;
-        let close = open + is_list.then(|| closing(&column[open..]))??;
-        is_empty(&column[close + 1..]).then_some((list, open, close))
-    });
-    match list {
-        Some((list, open, close)) => {
-            let values = &column[open + 1..close];
-            written.extend_from_slice(&column[..list]);
-            written.extend(at(span, [Token::Comma, Token::LParen]));
-            let is_query = significant(values).is_some_and(|first| {
-                let begins = [Keyword::SELECT, Keyword::WITH, Keyword::FROM, Keyword::VALUES];
-                keyword_of(&values[first]).is_some_and(|word| begins.contains(&word))
-            });
-            if !is_query {
-                written.extend(at(span, [Token::make_keyword("SELECT")]));
-            }
-            written.extend_from_slice(values);
-            written.extend(at(span, [Token::RParen]));
-        }
-        None => written.extend_from_slice(column),
-    }
-    written.extend(at(span, [Token::RParen]));
-    Ok(written)
-}
-
-/// The name and the values after INTO: `NAME n VALUE v`.
-fn unpivot_names(into: &[TokenWithSpan]) -> Result<(Tokens, Tokens), SqlError> {
-    let is = |word: &'static str| {
-        move |token: &TokenWithSpan| match &token.token {
-            Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-            _ => false,
-        }
-    };
-    let wrong = || incomplete("UNPIVOT", "has an incomplete INTO", UNPIVOT_FORM);
-    let name = significant(into)
-        .filter(|name| is("name")(&into[*name]))
-        .ok_or_else(wrong)?;
-    let rest = &into[name + 1..];
-    // The name may be VALUE itself.
-    let first = significant(rest).ok_or_else(wrong)?;
-    let value = find(&rest[first + 1..], |token| {
-        is("value")(token) || is("values")(token)
-    })
-    .ok_or_else(wrong)?;
-    let (name, value) = (&rest[..=first], &rest[first + 1 + value + 1..]);
-    if is_empty(value) {
-        return Err(wrong());
-    }
-    let span = rest[first].span;
-    let several = find(value, |token| token.token == Token::Comma).is_some();
-    let mut values = Tokens::new();
-    if several {
-        values.extend(at(span, [Token::LParen]));
-    }
-    values.extend_from_slice(value);
-    if several {
-        values.extend(at(span, [Token::RParen]));
-    }
-    Ok((name.to_vec(), values))
-}
-
-/// The arguments of a sample: amount, unit, method and seed. Returns the number of tokens that it read.
-fn sample_arguments(tokens: &[TokenWithSpan]) -> Result<(Vec<Token>, usize), SqlError> {
-    let wrong = |problem: &str| incomplete("USING SAMPLE", problem, SAMPLE_FORM);
-    let mut read = Reader { tokens, at: 0 };
-    let mut method = read.name().unwrap_or_default();
-    let in_parentheses = !method.is_empty();
-    if in_parentheses && !read.take(&Token::LParen) {
-        return Err(wrong("has a method without an amount"));
-    }
-    let mut amount = Vec::new();
-    if read.take(&Token::Minus) {
-        amount.push(Token::Minus);
-    }
-    match read.next() {
-        Some(number @ Token::Number(..)) => amount.push(number.clone()),
-        _ => return Err(wrong("needs a number")),
-    }
-    let unit = match read.take(&Token::Mod) {
-        true => "PERCENT",
-        false => match read.word(&["PERCENT", "ROWS"]) {
-            Some(unit) => unit,
-            None => "ROWS",
-        },
-    };
-    let mut seed = String::new();
-    if in_parentheses {
-        if !read.take(&Token::RParen) {
-            return Err(wrong("has no end of its amount"));
-        }
-    } else if read.take(&Token::LParen) {
-        method = read
-            .name()
-            .ok_or_else(|| wrong("has parentheses without a method"))?;
-        if read.take(&Token::Comma) {
-            seed = read.number().ok_or_else(|| wrong("needs a number as its seed"))?;
-        }
-        if !read.take(&Token::RParen) {
-            return Err(wrong("has more than a method and a seed"));
-        }
-    }
-    if read.word(&["REPEATABLE"]).is_some() {
-        let opens = read.take(&Token::LParen);
-        seed = read
-            .number()
-            .filter(|_| opens)
-            .ok_or_else(|| wrong("needs a number as its seed"))?;
-        if !read.take(&Token::RParen) {
-            return Err(wrong("has no end of REPEATABLE"));
-        }
-    }
-    let rest = [
-        Token::Comma,
-        text(unit),
-        Token::Comma,
-        text(&method.to_ascii_uppercase()),
-        Token::Comma,
-        text(&seed),
-    ];
-    amount.extend(rest);
-    Ok((amount, read.at))
-}
-
-/// Reads tokens, without blanks.
-struct Reader<'t> {
-    tokens: &'t [TokenWithSpan],
-    at: usize,
-}
-
-impl<'t> Reader<'t> {
-    fn peek(&self) -> Option<(usize, &'t Token)> {
-        let next = significant(&self.tokens[self.at..])? + self.at;
-        Some((next, &self.tokens[next].token))
-    }
-
-    fn next(&mut self) -> Option<&'t Token> {
-        let (at, token) = self.peek()?;
-        self.at = at + 1;
-        Some(token)
-    }
-
-    fn take(&mut self, wanted: &Token) -> bool {
-        let found = self.peek().is_some_and(|(_, token)| token == wanted);
-        if found {
-            self.next();
-        }
-        found
-    }
-
-    fn word(&mut self, known: &[&'static str]) -> Option<&'static str> {
-        let (_, Token::Word(word)) = self.peek()? else {
-            return None;
-        };
-        let found = known
-            .iter()
-            .find(|known| word.value.eq_ignore_ascii_case(known))?;
-        self.next();
-        Some(found)
-    }
-
-    fn name(&mut self) -> Option<String> {
-        let (_, Token::Word(word)) = self.peek()? else {
-            return None;
-        };
-        self.next();
-        Some(word.value.clone())
-    }
-
-    fn number(&mut self) -> Option<String> {
-        let (_, Token::Number(number, _)) = self.peek()? else {
-            return None;
-        };
-        self.next();
-        Some(number.clone())
-    }
-}
-
-/// The index behind the tables of the SELECT that ends these tokens.
-fn end_of_tables(tokens: &[TokenWithSpan]) -> Option<usize> {
-    let mut depth = 0_usize;
-    let before = |at: usize| {
-        tokens[..at]
-            .iter()
-            .rev()
-            .find(|token| !is_blank(token))
-            .and_then(keyword_of)
-    };
-    let mut from = None;
-    for (at, token) in tokens.iter().enumerate().rev() {
-        match &token.token {
-            Token::RParen => depth += 1,
-            Token::LParen if depth == 0 => return None,
-            Token::LParen => depth -= 1,
-            Token::SemiColon => return None,
-            // IS DISTINCT FROM.
-            _ if depth == 0
-                && keyword_of(token) == Some(Keyword::FROM)
-                && before(at) != Some(Keyword::DISTINCT) =>
-            {
-                from = Some(at);
-                break;
-            }
-            _ => {}
-        }
-    }
-    let tables = &tokens[from? + 1..];
-    let is_after = |token: &TokenWithSpan| keyword_of(token).is_some_and(|word| AFTER_TABLES.contains(&word));
-    Some(from? + 1 + find(tables, is_after).unwrap_or(tables.len()))
 }

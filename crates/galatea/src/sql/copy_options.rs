@@ -3,7 +3,7 @@
 //! They become STORED AS, PARTITIONED BY and OPTIONS, which the parser reads.
 
 use super::SqlError;
-use super::clause_tokens::{at, closing, find, is_blank, significant, split, text};
+use super::tokens::{at, closing, find, is_blank, significant, split, text};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 

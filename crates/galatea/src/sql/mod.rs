@@ -18,6 +18,7 @@
 
 mod aliases;
 mod ast_parts;
+mod clause_parts;
 mod clause_tokens;
 mod clauses;
 mod copy;
@@ -35,6 +36,7 @@ mod power;
 mod resolve;
 mod rewrite;
 mod summarize;
+mod tokens;
 mod unpivot;
 mod using_sample;
 mod variables;

@@ -1,7 +1,7 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
 use super::{duckdb, pivot, power, using_sample, windows};
-use crate::asof;
+use crate::{asof, read_functions};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -75,6 +75,10 @@ impl VisitorMut for Rewrite<'_> {
             asof::nest(table_with_joins, true);
         }
         pivot::name_aggregates(factor);
+        let functions = self.state.table_functions();
+        if let Err(error) = read_functions::replace(factor, |name| functions.contains_key(name)) {
+            return ControlFlow::Break(error);
+        }
         ControlFlow::Continue(())
     }
 

@@ -57,6 +57,7 @@ mod partitions;
 mod parts;
 mod places;
 mod plans;
+mod read_functions;
 mod recursion;
 mod reduced_groups;
 mod results;
