@@ -1,5 +1,5 @@
 //! Plans the tables of FROM that DataFusion's planner ignores or refuses: samples, PIVOT, UNPIVOT and ASOF
-//! joins. Their columns are known here, before the rest of the query is planned.
+//! joins. The relation planner has their columns before the rest of the query is planned.
 
 use datafusion::common::Result;
 use datafusion::logical_expr::ExprSchemable;

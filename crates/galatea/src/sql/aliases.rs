@@ -194,7 +194,7 @@ impl Names<'_> {
     }
 }
 
-/// Functions whose value depends on more than the row.
+/// Functions that depend on more than the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Aggregate,

@@ -77,7 +77,7 @@ pub(super) fn and(left: Expr, right: Expr) -> Expr {
     }
 }
 
-/// The query of this text, which a rewrite completes.
+/// The query of this string, which a rewrite completes.
 pub(super) fn parsed_query(text: &str) -> Query {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     let statement = parser.and_then(|mut parser| parser.parse_statement());

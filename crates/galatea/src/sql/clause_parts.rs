@@ -102,10 +102,7 @@ pub(super) fn sample_arguments(tokens: &[TokenWithSpan]) -> Result<(Vec<Token>, 
     }
     let unit = match read.take(&Token::Mod) {
         true => "PERCENT",
-        false => match read.word(&["PERCENT", "ROWS"]) {
-            Some(unit) => unit,
-            None => "ROWS",
-        },
+        false => read.word(&["PERCENT", "ROWS"]).unwrap_or("ROWS"),
     };
     let mut seed = String::new();
     if in_parentheses {

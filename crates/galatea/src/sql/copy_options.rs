@@ -147,8 +147,9 @@ fn value(name: &str, values: &[&TokenWithSpan]) -> Result<String, SqlError> {
         return Err(wrong(format!("needs one value of its option {name}")));
     };
     match &value.token {
-        Token::SingleQuotedString(text) | Token::Number(text, _) => Ok(text.clone()),
-        Token::EscapedStringLiteral(text) => Ok(text.clone()),
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::Number(text, _) => {
+            Ok(text.clone())
+        }
         Token::Word(word) => Ok(word.value.to_ascii_lowercase()),
         other => Err(wrong(format!("has {other} as the value of its option {name}"))),
     }

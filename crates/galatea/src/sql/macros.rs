@@ -68,7 +68,7 @@ pub(super) enum MacroStatement {
     Create {
         name: String,
         or_replace: bool,
-        definition: Macro,
+        definition: Box<Macro>,
     },
     Drop {
         name: String,
@@ -168,10 +168,10 @@ impl MacroStatement {
         Ok(Self::Create {
             name,
             or_replace,
-            definition: Macro {
+            definition: Box::new(Macro {
                 parameters,
                 body: definition,
-            },
+            }),
         })
     }
 
@@ -193,7 +193,7 @@ impl MacroStatement {
                 if known.contains_key(&name) && !or_replace {
                     return Err(wrong(&name, "exists: write CREATE OR REPLACE MACRO"));
                 }
-                known.insert(name, Arc::new(definition));
+                known.insert(name, Arc::from(definition));
             }
             Self::Drop { name, if_exists } => {
                 if macros.0.lock().remove(&name).is_none() && !if_exists {
@@ -236,7 +236,7 @@ pub(super) fn expand(statement: &mut Statement, state: &SessionState) -> Result<
 struct Expand<'s> {
     macros: Arc<Macros>,
     state: &'s SessionState,
-    /// The macros whose expansion is visited.
+    /// The macros that are being expanded.
     open: Vec<String>,
     bytes: usize,
 }

@@ -49,7 +49,7 @@ fn wildcards(select: &Select) -> Option<Query> {
     (!items.is_empty()).then(|| query_of(SetExpr::Select(Box::new(tables()))))
 }
 
-/// The query whose columns must be counted. A query without wildcards is asked for no columns.
+/// A query with the columns to count. Without wildcards, its columns are not used.
 pub(super) fn question(query: &Query) -> Option<Question> {
     options(query.order_by.as_ref()?)?;
     let nothing = || {

@@ -57,7 +57,8 @@ fn arguments_of<'a>(expression: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
     expressions.collect()
 }
 
-/// Makes a table of the SELECT that stands for a PIVOT statement ([`clause_tokens`](super::clause_tokens)).
+/// Replaces the SELECT that stands for a PIVOT statement by a PIVOT table
+/// ([`clause_tokens`](super::clause_tokens)).
 ///
 /// # Errors
 /// The statement has another clause.
@@ -198,7 +199,7 @@ fn columns_of(factor: &TableFactor) -> Vec<(Expr, PivotValueSource)> {
     first.into_iter().chain(others).collect()
 }
 
-/// The number of columns whose values become columns.
+/// The number of columns after FOR or ON.
 pub(super) fn columns(factor: &TableFactor) -> usize {
     columns_of(factor).len()
 }
@@ -281,7 +282,7 @@ fn too_many(columns: usize) -> DataFusionError {
     SqlError::PivotColumns { columns, limit }.into()
 }
 
-/// A literal of this type, from its text.
+/// A literal of this type, from the string of its value.
 fn literal(name: &str, kind: &DataType) -> Expr {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => text(name),
