@@ -203,7 +203,7 @@ fn check_repeatable(right: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// The columns by which rows match.
+/// The keys and times of both tables.
 struct Matching {
     /// Keys of the left and of the right table, which must be equal.
     keys: Vec<(Expr, Expr)>,

@@ -1,10 +1,10 @@
-//! Table functions of DuckDB that read files: `read_csv('f.csv', delim => ';')`, `read_parquet(['a', 'b'])` and
-//! `read_json('*.json')`.
+//! Table functions of DuckDB that read files: `read_csv('f.csv', delim => ';')`, `read_parquet(['a', 'b'])`
+//! and `read_json('*.json')`.
 //!
-//! A call becomes the name of a file table, in single quotes, which [`FileQueries`](crate::files::FileQueries)
-//! resolves. Without options and lists, the name is the path. Otherwise it contains the function, the options
-//! and the paths. No server grants such a name ([`PREFIX`] is not a path), so a role with folders reads files
-//! by their paths only.
+//! A call becomes the name of a file table, in single quotes, which
+//! [`FileQueries`](crate::files::FileQueries) resolves. Without options and lists, the name is the path.
+//! Otherwise it contains the function, the options and the paths. No server grants such a name ([`PREFIX`] is
+//! not a path), so a role with folders reads files by their paths only.
 
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// Levels of stack for the visit of an expression; a visit of a deeper one continues on a new stack.
 const SPARE: usize = 4;
 
-/// The key by which names are compared.
+/// The name in lower case, or as it is in quotes: equal names have equal keys.
 pub(crate) fn key(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),

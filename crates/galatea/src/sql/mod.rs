@@ -229,8 +229,11 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
 /// `power(a, b)` and `xor(a, b)` is the bitwise exclusive or (in the dialects `generic`, `duckdb` and
 /// `redshift`); named windows may be used everywhere; FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
 /// supported; functions of DuckDB such as `year` and `regexp_extract` are those of DataFusion; SHOW COLUMNS
-/// lists the columns of files; COPY writes every format that it names, also compressed; and a clause that the
-/// planner would ignore is an error.
+/// lists the columns of files; COPY writes every format that it names, also compressed, and has options in
+/// parentheses; PIVOT, UNPIVOT, ASOF JOIN, USING SAMPLE, ORDER BY ALL, names of the SELECT list in other
+/// clauses, macros and `read_csv` are supported; and a clause that the planner would ignore is an error.
+///
+/// The columns, and for PIVOT the rows, of tables may be read.
 ///
 /// # Errors
 /// DataFusion's; [`SqlError`]; a planning error if expressions and queries are nested deeper than

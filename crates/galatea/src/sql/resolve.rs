@@ -1,6 +1,6 @@
 //! Rewrites that depend on the columns or on the rows of a statement's tables.
 //!
-//! A statement is visited from the inside out. The first part that needs a table's columns asks a
+//! A statement is visited from the inside out. The first part that needs a table's columns has a
 //! [`Question`]: a query, with the tables of all enclosing WITH clauses that the part can name. The query is
 //! planned, or executed for its rows, the part is rewritten, and the visit starts again behind that part.
 
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 /// Levels of stack that a rewrite may take beside the visit of the statement.
 const SPARE: usize = 4;
 
-/// What a part of a statement needs.
+/// A query that a rewrite of a part depends on.
 #[derive(Debug)]
 pub(super) enum Question {
     /// The columns of a query. If it cannot be planned, the part stays, and the planner reports the error.
@@ -109,7 +109,7 @@ fn names(schema: &DFSchema) -> Vec<String> {
 /// The WITH clause of an enclosing query.
 struct Frame {
     with: Option<With>,
-    /// The addresses of its queries, by which a visited query is recognised as one of them.
+    /// The addresses of its queries, to recognise them when they are visited.
     queries: Vec<usize>,
     /// The number of its queries that the visited part can name.
     visible: usize,
@@ -125,7 +125,7 @@ struct Visit<'s> {
 }
 
 impl Visit<'_> {
-    /// Asks a question of a part, or rewrites the part with the answer.
+    /// Returns the question of a part, or rewrites the part with the answer.
     fn part(
         &mut self,
         question: Option<Question>,

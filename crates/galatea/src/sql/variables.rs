@@ -146,7 +146,7 @@ impl VariableStatement {
             _ => return Ok(None),
         };
         let text = text.trim().trim_end_matches(';').trim_end();
-        // The text behind both words.
+        // The rest of the statement behind both words.
         let rest = text
             .split_once(char::is_whitespace)
             .map_or("", |(_, rest)| rest.trim_start());

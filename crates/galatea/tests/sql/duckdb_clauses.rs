@@ -680,3 +680,42 @@ async fn asof_joins_match_the_nearest_row() {
         both.refuses(sql, message).await;
     }
 }
+
+/// The rewritten clauses run on the device as a whole.
+#[tokio::test]
+async fn clauses_run_on_the_device() {
+    let ctx = galatea::session()
+        .with_emulated_device(galatea::EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated")
+        .with_setting("galatea.tuning.min_rows", "0")
+        .build()
+        .expect("a session");
+    for table in ["l", "r"] {
+        let sql = format!(
+            "CREATE TABLE {table} AS SELECT value % 5 AS k, value * 2 AS ts, value AS v FROM generate_series(1, 5000)"
+        );
+        let frame = galatea::sql(&ctx, &sql).await.expect("a statement");
+        frame.collect().await.expect("a table");
+    }
+    for sql in [
+        "SELECT count(*), sum(r.v) FROM l ASOF JOIN r ON l.k = r.k AND l.ts + 1 >= r.ts",
+        "SELECT count(*), sum(r.v) FROM l ASOF LEFT JOIN r ON l.k = r.k AND l.ts < r.ts",
+        "PIVOT r ON k USING sum(v) GROUP BY ts ORDER BY ALL LIMIT 3",
+        "SELECT sum(x) FROM r UNPIVOT (x FOR n IN (ts, v))",
+    ] {
+        let frame = galatea::sql(&ctx, sql).await.expect(sql);
+        let plan = frame.create_physical_plan().await.expect(sql);
+        let outline = galatea::outline(&plan, false);
+        assert!(outline.contains("GpuExec"), "{sql}\n{outline}");
+        for operator in [
+            "HashJoinExec",
+            "WindowAggExec",
+            "AggregateExec",
+            "UnionExec",
+            "CrossJoinExec",
+            "FilterExec",
+        ] {
+            assert!(!outline.contains(operator), "{sql}\n{outline}");
+        }
+    }
+}
