@@ -44,6 +44,8 @@ use parking_lot::RwLock;
 use crate::directories::a_data_file;
 use crate::file_tables::FileTables;
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
+use crate::read_files;
+use crate::read_functions::Read;
 
 /// Number of files with concurrent requests for their sizes.
 const FILES_AT_ONCE: usize = 32;
@@ -114,7 +116,7 @@ impl RelationPlanner for FileNames {
 
 /// The last component of a path that is not a pattern, up to its first dot; `None` if the name does not look
 /// like a path.
-fn table_name(path: &str) -> Option<String> {
+pub(crate) fn table_name(path: &str) -> Option<String> {
     if !(reads_like_a_file(path) || has_pattern(path)) {
         return None;
     }
@@ -127,6 +129,10 @@ fn table_name(path: &str) -> Option<String> {
 #[async_trait]
 impl UrlTableFactory for FileQueries {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(read) = Read::decoded(name) {
+            let table = read_files::table(&read, &self.state()?).await?;
+            return Ok(Some(self.tables.known(name, table)));
+        }
         if name.contains("://") {
             return self.remote.try_new(name).await;
         }
@@ -148,10 +154,7 @@ impl UrlTableFactory for FileQueries {
         } else if path.is_file() {
             vec![path]
         } else {
-            return plan_err!(
-                "no such file: '{name}'\nhint: paths are relative to {}",
-                current_directory()
-            );
+            return Err(missing(name));
         };
         let state = self.state()?;
         let (format, extension) = format_of(&files, &state)?;
@@ -170,7 +173,7 @@ impl UrlTableFactory for FileQueries {
 
 /// The schema of the files at all locations; DataFusion infers that of the first only. Empty files have no
 /// schema.
-async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Result<SchemaRef> {
+pub(crate) async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Result<SchemaRef> {
     let (Some(first), Some(options)) = (config.table_paths.first(), &config.options) else {
         return plan_err!("a table of files needs a file");
     };
@@ -194,7 +197,7 @@ async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Res
 
 /// The error of unreadable files, with their name. If the error names the file, and the query names only that
 /// file, the name of the query replaces it.
-fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusionError {
+pub(crate) fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusionError {
     let quoted = || format!("'{name}'");
     match cause {
         DataFusionError::External(inner) => match inner.downcast::<StoreError>() {
@@ -258,11 +261,19 @@ async fn directory(path: &Path, state: &SessionState) -> Result<ListingTable> {
     ListingTable::try_new(config.map_err(|cause| unreadable(&text, &[], cause))?)
 }
 
-fn expand_home(name: &str) -> PathBuf {
+pub(crate) fn expand_home(name: &str) -> PathBuf {
     match name.strip_prefix("~/") {
         Some(rest) => std::env::home_dir().map_or_else(|| PathBuf::from(name), |home| home.join(rest)),
         None => PathBuf::from(name),
     }
+}
+
+/// The error of a file that does not exist.
+pub(crate) fn missing(name: &str) -> DataFusionError {
+    plan_datafusion_err!(
+        "no such file: '{name}'\nhint: paths are relative to {}",
+        current_directory()
+    )
 }
 
 fn current_directory() -> String {
@@ -272,7 +283,7 @@ fn current_directory() -> String {
     )
 }
 
-fn has_pattern(name: &str) -> bool {
+pub(crate) fn has_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
@@ -289,7 +300,7 @@ const EXTENSIONS: [&str; 8] = [
 ];
 
 /// The URL of the file, for any characters in its name.
-fn location(file: &Path) -> Result<ListingTableUrl> {
+pub(crate) fn location(file: &Path) -> Result<ListingTableUrl> {
     let absolute = std::path::absolute(file)
         .map_err(|cause| plan_datafusion_err!("cannot resolve '{}': {cause}", file.display()))?;
     // The URL percent-encodes characters with a meaning in patterns.
@@ -300,7 +311,7 @@ fn location(file: &Path) -> Result<ListingTableUrl> {
 
 /// The files that match `pattern`, sorted. `*` and `?` match within a directory, `**` across directories.
 /// Names that begin with a dot match only patterns that do.
-fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
     let mut parts = text.split('/').filter(|part| has_pattern(part));
     let names_hidden = parts.any(|part| part.starts_with('.'));
@@ -369,7 +380,7 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
 
 /// Refuses empty files of formats in which even a table without rows has bytes. DataFusion would skip such
 /// files, and lose their rows, without an error.
-fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
+pub(crate) fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
     if ![".parquet", ".arrow", ".avro"].contains(&ending.to_ascii_lowercase().as_str()) {
         return Ok(());
     }

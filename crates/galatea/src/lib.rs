@@ -32,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod asof;
 mod calibration;
 mod directories;
 mod file_tables;
@@ -45,6 +46,9 @@ mod message;
 mod nested_text;
 mod new_folders;
 mod optimize;
+mod read_files;
+mod read_functions;
+mod relations;
 mod reset;
 mod sample;
 mod session;
@@ -70,7 +74,7 @@ pub use message::{FailedStatement, Origin, closest_name, error_message, raised_a
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
 pub use session::{SessionBuilder, session};
-pub use sql::{SqlError, own_statement, physical_plan, sql, statement};
+pub use sql::{SqlError, own_statement, physical_plan, sql, statement, unresolved_statement};
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
@@ -91,6 +95,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionContext;
 
@@ -156,6 +161,7 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
         .with_host_rules(with_guards(&host_rules));
     let session = Arc::new(session);
     let plans = PlanCache::new();
+    let variables = Arc::new(sql::Variables::default());
     let inner = Arc::clone(state.query_planner());
     let planner = ReusingPlanner::new(Arc::clone(&plans), Arc::clone(&session), inner);
     let mut config = state
@@ -163,6 +169,8 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
         .clone()
         .with_extension(Arc::new(reports))
         .with_extension(plans)
+        .with_extension(Arc::new(sql::Macros::default()))
+        .with_extension(Arc::clone(&variables))
         .with_extension(Arc::clone(&session));
     let mut settings = GalateaConfig::of(config.options());
     settings.engine = engine.settings().clone();
@@ -172,8 +180,11 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
     if let Err(error) = formats::install(&mut installed) {
         tracing::warn!(%error, "the session keeps DataFusion's file formats");
     }
-    if let Err(error) = installed.register_relation_planner(Arc::new(sample::Relations)) {
+    if let Err(error) = installed.register_relation_planner(Arc::new(relations::Relations)) {
         tracing::warn!(%error, "TABLESAMPLE is not available in this session");
+    }
+    if let Err(error) = installed.register_udf(Arc::new(variables.function())) {
+        tracing::warn!(%error, "getvariable is not available in this session");
     }
     system_tables::register(&mut installed, &session);
     kmeans::register(&mut installed, &session);

@@ -40,12 +40,9 @@ pub(crate) fn sql<'a>(ctx: &'a Context, text: &'a str) -> BoxFuture<'a, Result<F
     Box::pin(async move { Ok(Opaque::new(galatea::sql(ctx, text).await?)) })
 }
 
-/// Parses a statement: [`galatea::statement`].
-pub(crate) fn statement<'a>(ctx: &'a Context, text: &'a str) -> BoxFuture<'a, Result<Statement>> {
-    Box::pin(async move {
-        let state = ctx.state();
-        galatea::statement(text, &state).await
-    })
+/// Parses a statement without reading its tables: [`galatea::unresolved_statement`].
+pub(crate) fn statement(ctx: &Context, text: &str) -> Result<Statement> {
+    galatea::unresolved_statement(text, &ctx.state())
 }
 
 /// Starts a query; `None` for a statement that has been executed, and returns no rows.

@@ -21,9 +21,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::functions::math::random;
-use datafusion::logical_expr::planner::{
-    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
-};
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlannerContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, col, lit};
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
@@ -31,41 +29,39 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use self::table::SampledTable;
-use crate::sql::{SqlError, of_relation};
+use crate::sql::SqlError;
 use galatea_engine::sample::{Draw, Sample};
 
 /// The column of random numbers for sampling the rows of a subquery.
 const LOT: &str = "galatea_lot";
 
-/// Plans the relations with clauses that DataFusion's planner ignores: samples, and refusals.
-#[derive(Debug)]
-pub(crate) struct Relations;
+/// The plan of a table with a sample; `None` for other tables.
+pub(crate) fn planned(
+    relation: &mut TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<Option<PlannedRelation>> {
+    let (TableFactor::Table { sample, alias, .. } | TableFactor::Derived { sample, alias, .. }) = relation
+    else {
+        return Ok(None);
+    };
+    let Some(TableSampleKind::BeforeTableAlias(clause) | TableSampleKind::AfterTableAlias(clause)) =
+        sample.take()
+    else {
+        return Ok(None);
+    };
+    let alias = alias.take();
+    let plan = planned_sample(relation.clone(), &clause, context)?;
+    Ok(Some(PlannedRelation::new(plan, alias)))
+}
 
-impl RelationPlanner for Relations {
-    fn plan_relation(
-        &self,
-        mut relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        if let Some(error) = of_relation(&relation) {
-            return Err(error.into());
-        }
-        let (TableFactor::Table { sample, alias, .. } | TableFactor::Derived { sample, alias, .. }) =
-            &mut relation
-        else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
-        };
-        let Some(TableSampleKind::BeforeTableAlias(clause) | TableSampleKind::AfterTableAlias(clause)) =
-            sample.take()
-        else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
-        };
-        let sample = sample_of(&clause)?;
-        let alias = alias.take();
-        let plan = sampled(context.plan(relation)?, sample)?;
-        let planned = PlannedRelation::new(plan, alias);
-        Ok(RelationPlanning::Planned(Box::new(planned)))
-    }
+/// The plan of the sample of a table.
+pub(crate) fn planned_sample(
+    relation: TableFactor,
+    clause: &TableSample,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let sample = sample_of(clause)?;
+    sampled(context.plan(relation)?, sample)
 }
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {

@@ -10,15 +10,15 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ColumnOption, CreateTable, Expr, GroupByExpr, HiveDistributionStyle, HiveFormat, Join,
-    JoinConstraint, JoinOperator, ObjectType, OrderByKind, Query, Select, Set, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visitor,
+    JoinConstraint, JoinOperator, ObjectType, Query, Select, Set, SetExpr, Statement, TableAlias,
+    TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visitor,
 };
 use std::ops::ControlFlow;
 
 /// A name, and whether a part of a statement has the clause.
 type Clause<T> = (&'static str, fn(&T) -> bool);
 
-const OF_QUERIES: [Clause<Query>; 8] = [
+const OF_QUERIES: [Clause<Query>; 7] = [
     ("FETCH WITH TIES, or PERCENT, or beside LIMIT,", |query| {
         query.fetch.is_some()
     }),
@@ -28,10 +28,6 @@ const OF_QUERIES: [Clause<Query>; 8] = [
     }),
     ("SETTINGS", |query| query.settings.is_some()),
     ("FORMAT", |query| query.format_clause.is_some()),
-    ("ORDER BY ALL after a set operation or VALUES", |query| {
-        let all = query.order_by.as_ref().map(|order| &order.kind);
-        matches!(all, Some(OrderByKind::All(_))) && !matches!(query.body.as_ref(), SetExpr::Select(_))
-    }),
     ("WITH name AS (...) FROM", |query| {
         let with = query.with.as_ref();
         with.is_some_and(|with| with.cte_tables.iter().any(|table| table.from.is_some()))
@@ -81,7 +77,7 @@ const OF_SELECTS: [Clause<Select>; 12] = [
     }),
 ];
 
-const OF_RELATIONS: [Clause<TableFactor>; 19] = [
+const OF_RELATIONS: [Clause<TableFactor>; 17] = [
     (
         "a table hint, WITH (...),",
         |relation| matches!(relation, TableFactor::Table { with_hints, .. } if !with_hints.is_empty()),
@@ -142,10 +138,6 @@ const OF_RELATIONS: [Clause<TableFactor>; 19] = [
         let types = |alias: &TableAlias| alias.columns.iter().any(|column| column.data_type.is_some());
         alias(relation).is_some_and(types)
     }),
-    ("PIVOT", |relation| matches!(relation, TableFactor::Pivot { .. })),
-    ("UNPIVOT", |relation| {
-        matches!(relation, TableFactor::Unpivot { .. })
-    }),
     ("MATCH_RECOGNIZE", |relation| {
         matches!(relation, TableFactor::MatchRecognize { .. })
     }),
@@ -172,7 +164,7 @@ const OF_RELATIONS: [Clause<TableFactor>; 19] = [
 
 const OF_JOINS: [Clause<Join>; 6] = [
     ("GLOBAL JOIN", |join| join.global),
-    ("ASOF JOIN", |join| {
+    ("ASOF JOIN with MATCH_CONDITION", |join| {
         matches!(join.join_operator, JoinOperator::AsOf { .. })
     }),
     ("ARRAY JOIN", |join| {

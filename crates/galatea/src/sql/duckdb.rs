@@ -179,6 +179,13 @@ enum Rewriting {
     Expression(&'static Expr, Vec<Expr>),
 }
 
+/// Whether calls of this name are rewritten.
+pub(super) fn is_known(name: &str) -> bool {
+    RENAMED.iter().any(|(known, _)| *known == name)
+        || REWRITTEN.iter().any(|(known, _, _)| *known == name)
+        || ["date_diff", "datediff"].contains(&name)
+}
+
 /// The rewriting of a call; `None` if the function is not one of these, or is one of the session's.
 fn rewriting(call: &Function, state: &SessionState) -> Option<Rewriting> {
     let name = name(call)?;

@@ -28,6 +28,44 @@ pub enum SqlError {
         /// The clause.
         clause: &'static str,
     },
+    /// A clause that is incomplete, or that does not fit its tables.
+    #[error("{clause} {problem}\nhint: {form}")]
+    Clause {
+        /// The name of the clause.
+        clause: &'static str,
+        /// The problem.
+        problem: String,
+        /// The SQL to write instead.
+        form: &'static str,
+    },
+    /// A name of the SELECT list that another clause cannot use.
+    #[error("the name {name} of the SELECT list cannot be used here: {problem}\nhint: {hint}")]
+    Alias {
+        /// The name.
+        name: String,
+        /// The problem.
+        problem: &'static str,
+        /// The SQL to write instead.
+        hint: &'static str,
+    },
+    /// A macro, or a call of one, that is not valid.
+    #[error("the macro {name} {problem}")]
+    Macro {
+        /// The name of the macro.
+        name: String,
+        /// The problem.
+        problem: String,
+    },
+    /// A PIVOT with more columns than a statement may have.
+    #[error(
+        "PIVOT would have {columns} columns, and the limit is {limit}\nhint: list the values: ON column IN (...)"
+    )]
+    PivotColumns {
+        /// The number of columns; for a column without a list, the least number.
+        columns: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A sample that cannot be drawn from a table.
     #[error("TABLESAMPLE {problem}\nhint: {hint}")]
     Sample {

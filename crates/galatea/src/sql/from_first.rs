@@ -3,38 +3,9 @@
 //! DataFusion's planner reads it as a query without columns, and its parser stops before a WHERE. So `SELECT
 //! *` is inserted into the tokens before such a FROM.
 
+use super::places::{Places, keyword};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-
-/// The context of the tokens at one level of parentheses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// A query may begin.
-    Begin,
-    /// After EXPLAIN or DESCRIBE: options, then a query.
-    Explain,
-    /// After WITH: its queries are in parentheses, then the query that uses them follows.
-    With,
-    /// After INSERT: the table and its columns, then a query.
-    Insert,
-    /// After CREATE or PREPARE: a query follows AS.
-    Create,
-    /// Inside a query, or not in any query.
-    Inside,
-}
-
-/// Words that begin a query in another way than FROM.
-const BEGINS: [Keyword; 9] = [
-    Keyword::SELECT,
-    Keyword::VALUES,
-    Keyword::TABLE,
-    Keyword::DELETE,
-    Keyword::UPDATE,
-    Keyword::SHOW,
-    Keyword::MERGE,
-    Keyword::SET,
-    Keyword::DEFAULT,
-];
 
 /// Words that end the tables of a FROM, so that no SELECT of it follows.
 const ENDS: [Keyword; 17] = [
@@ -57,74 +28,17 @@ const ENDS: [Keyword; 17] = [
     Keyword::PREWHERE,
 ];
 
-impl Place {
-    /// The context after a word.
-    #[expect(clippy::match_same_arms, reason = "the first pattern that matches counts")]
-    fn after(self, word: Keyword) -> Self {
-        match (self, word) {
-            (Self::Create, Keyword::AS) => Self::Begin,
-            (Self::Create, _) => Self::Create,
-            (_, Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT) => Self::Begin,
-            (Self::Begin, Keyword::ALL | Keyword::DISTINCT | Keyword::BY | Keyword::NAME) => Self::Begin,
-            (Self::Begin, Keyword::EXPLAIN | Keyword::DESCRIBE | Keyword::DESC) => Self::Explain,
-            (Self::Begin | Self::Explain, Keyword::WITH) => Self::With,
-            (Self::Begin | Self::Explain | Self::With, Keyword::INSERT) => Self::Insert,
-            (Self::Begin | Self::Explain, Keyword::CREATE | Keyword::PREPARE) => Self::Create,
-            (Self::Explain | Self::With | Self::Insert, word) if !BEGINS.contains(&word) => self,
-            _ => Self::Inside,
-        }
-    }
-
-    /// The context after a token that is not a word.
-    fn after_other(self) -> Self {
-        match self {
-            Self::Begin => Self::Inside,
-            other => other,
-        }
-    }
-}
-
-/// The keyword of a token; `None` for other tokens and quoted names.
-fn keyword(token: &Token) -> Option<Keyword> {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
-        _ => None,
-    }
-}
-
 /// The tokens, with `SELECT *` before each FROM that begins a query without SELECT.
 pub(super) fn with_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    // The context at this level of parentheses, and those of the enclosing levels.
-    let (mut place, mut outer) = (Place::Begin, Vec::new());
+    let mut places = Places::new();
     let mut written = Vec::with_capacity(tokens.len());
-    let mut previous = None;
     for (at, token) in tokens.iter().enumerate() {
-        match (&token.token, keyword(&token.token)) {
-            (Token::Whitespace(_), _) => {
-                written.push(token.clone());
-                continue;
-            }
-            (Token::LParen, _) => {
-                outer.push(place.after_other());
-                let is_trim = previous == Some(Keyword::TRIM);
-                place = if is_trim { Place::Inside } else { Place::Begin };
-            }
-            (Token::RParen, _) => place = outer.pop().unwrap_or(Place::Inside),
-            (Token::SemiColon, _) => {
-                outer.clear();
-                place = Place::Begin;
-            }
-            (_, Some(Keyword::FROM)) => {
-                if !matches!(place, Place::Inside | Place::Create) && !selects(&tokens[at + 1..]) {
-                    let select = [Token::make_keyword("SELECT"), Token::Mul];
-                    written.extend(select.map(|new| TokenWithSpan::new(new, token.span)));
-                }
-                place = Place::Inside;
-            }
-            (_, Some(word)) => place = place.after(word),
-            (_, None) => place = place.after_other(),
+        let is_from = keyword(&token.token) == Some(Keyword::FROM);
+        if is_from && places.begins_query() && !selects(&tokens[at + 1..]) {
+            let select = [Token::make_keyword("SELECT"), Token::Mul];
+            written.extend(select.map(|new| TokenWithSpan::new(new, token.span)));
         }
-        previous = keyword(&token.token);
+        places.pass(&token.token);
         written.push(token.clone());
     }
     written

@@ -5,28 +5,52 @@
 //! an error with its name.
 //!
 //! ```text
-//! tokens      FROM t is SELECT * FROM t                                                   from_first
+//! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
+//!             FROM t is SELECT * FROM t                                                   from_first
+//!             calls of macros are their definitions                                       macros
 //! statement   a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                                         duckdb
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
+//! columns     ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
 //! ```
 
+mod aliases;
+mod ast_parts;
+mod clause_parts;
+mod clause_tokens;
 mod clauses;
 mod copy;
+mod copy_options;
 mod duckdb;
 mod error;
 mod from_first;
 mod functions;
+mod macros;
+mod order_all;
 mod paths;
+mod pivot;
+mod places;
 mod power;
+mod resolve;
 mod rewrite;
 mod summarize;
+mod tokens;
+mod unpivot;
+mod using_sample;
+mod variables;
 mod windows;
 
+pub(crate) use ast_parts::key;
+pub(crate) use clause_tokens::ASOF;
 pub(crate) use clauses::of_relation;
 pub use error::SqlError;
+pub(crate) use macros::Macros;
+pub(crate) use pivot::grouped;
+pub(crate) use unpivot::joined;
+pub(crate) use using_sample::sampled;
+pub(crate) use variables::Variables;
 
 use datafusion::common::{not_impl_err, plan_datafusion_err};
 use datafusion::config::Dialect;
@@ -49,7 +73,9 @@ use std::sync::Arc;
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
 use crate::system_settings::AlterSystem;
+use macros::MacroStatement;
 use summarize::Summarize;
+use variables::VariableStatement;
 
 /// Plans one SQL statement like [`SessionContext::sql`]. Further statements are executed immediately:
 /// `ALTER TABLE ... SET (conflict_layout ...)`; `ALTER SYSTEM SET galatea.memory.admission = value`, which
@@ -103,7 +129,18 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     let state = ctx.state();
     match state.config().get_extension::<PlanCache>() {
         Some(plans) => {
-            let plan = plans.statement(text, &state, statement(text, &state)).await?;
+            let macros = state.config().get_extension::<Macros>();
+            let calls = macros.is_some_and(|macros| macros.may_be_called(text));
+            let plan = match calls || reads_rows(text) {
+                false => plans.statement(text, &state, statement(text, &state)).await?,
+                // Rows or macros determine the statement, so it is the key together with the string.
+                true => {
+                    let statement = statement(text, &state).await?;
+                    let key = format!("{text}\n{statement}");
+                    let parsed = std::future::ready(Ok(statement));
+                    plans.statement(&key, &state, parsed).await?
+                }
+            };
             match plan {
                 // These statements change the session.
                 LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => ctx.execute_logical_plan(plan).await,
@@ -157,7 +194,7 @@ pub async fn physical_plan(ctx: &SessionContext, text: &str) -> Result<Arc<dyn E
 
 /// Executes a statement that DataFusion does not have, and returns its rows; `None` for any other statement.
 /// [`sql()`] calls it first. The statements are `ALTER TABLE ... SET (conflict_layout ...)`, `ALTER SYSTEM
-/// ...`, `RESET name`, `SET name = DEFAULT` and `SUMMARIZE`.
+/// ...`, `RESET name`, `SET name = DEFAULT`, `SUMMARIZE`, `SET VARIABLE`, `CREATE MACRO` and `DROP MACRO`.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
@@ -169,6 +206,13 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     }
     if let Some(reset) = Reset::parse(options, text)? {
         return reset.execute(ctx).await.map(Some);
+    }
+    if let Some(statement) = VariableStatement::read(text)? {
+        return statement.execute(ctx).await.map(Some);
+    }
+    let is_macro = MacroStatement::read(text, &ctx.state_ref().read())?;
+    if let Some(statement) = is_macro {
+        return statement.execute(ctx).map(Some);
     }
     if let Some(summarize) = Summarize::parse(text) {
         return summarize.execute(ctx).await.map(Some);
@@ -185,24 +229,48 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
 /// `power(a, b)` and `xor(a, b)` is the bitwise exclusive or (in the dialects `generic`, `duckdb` and
 /// `redshift`); named windows may be used everywhere; FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
 /// supported; functions of DuckDB such as `year` and `regexp_extract` are those of DataFusion; SHOW COLUMNS
-/// lists the columns of files; COPY writes every format that it names, also compressed; and a clause that the
-/// planner would ignore is an error.
+/// lists the columns of files; COPY writes every format that it names, also compressed, and has options in
+/// parentheses; PIVOT, UNPIVOT, ASOF JOIN, USING SAMPLE, ORDER BY ALL, names of the SELECT list in other
+/// clauses, macros and `read_csv` are supported; and a clause that the planner would ignore is an error.
+///
+/// The columns, and for PIVOT the rows, of tables may be read.
 ///
 /// # Errors
 /// DataFusion's; [`SqlError`]; a planning error if expressions and queries are nested deeper than
 /// [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS).
 pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
+    let mut statement = unresolved_statement(text, state)?;
+    paths::resolve(&mut statement, state).await?;
+    resolve::resolve(text, &mut statement, state).await?;
+    Ok(statement)
+}
+
+/// Like [`statement`], without reading any table or file: parts that depend on columns or rows of tables stay
+/// as they are. For callers that check the tables and files of a statement before they are read.
+///
+/// # Errors
+/// Those of [`statement`], except those of tables.
+pub fn unresolved_statement(text: &str, state: &SessionState) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = with_stack_for(text, || {
         let mut statement = parse(text, dialect, state)?;
+        check_statement(&statement)?;
+        macros::expand(&mut statement, state)?;
         check_statement(&statement)?;
         visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
         visit(&statement, &mut clauses::Check::new(state))?;
         Ok::<_, DataFusionError>(statement)
     })?;
     copy::name_format(&mut statement, state)?;
-    paths::resolve(&mut statement, state).await?;
     Ok(statement)
+}
+
+/// Whether the meaning of a statement may depend on rows: PIVOT creates columns for values.
+fn reads_rows(text: &str) -> bool {
+    let word = b"pivot";
+    text.as_bytes()
+        .windows(word.len())
+        .any(|part| part.eq_ignore_ascii_case(word))
 }
 
 /// The only statement of `text`.
@@ -216,6 +284,7 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     })?;
     let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
+    let tokens = copy_options::rewritten(clause_tokens::rewritten(tokens)?)?;
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),
         false => tokens,
@@ -251,16 +320,20 @@ fn visit_mut(
     statement: &mut Statement,
     visitor: &mut impl VisitorMut<Break = DataFusionError>,
 ) -> Result<()> {
-    let flow = match statement {
+    result(flow_mut(statement, visitor))
+}
+
+/// Like [`visit_mut`], for visitors with another reason to end early.
+fn flow_mut<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+    match statement {
         Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
             CopyToSource::Query(query) => query.visit(visitor),
             CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
         },
-        Statement::Explain(explain) => return visit_mut(&mut explain.statement, visitor),
+        Statement::Explain(explain) => flow_mut(&mut explain.statement, visitor),
         Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    result(flow)
+    }
 }
 
 fn result(flow: ControlFlow<DataFusionError>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
-use super::{duckdb, power, windows};
+use super::{duckdb, pivot, power, using_sample, windows};
+use crate::{asof, read_functions};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -8,8 +9,12 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select,
     SelectFlavor, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
+use galatea_base::stack::for_levels;
 use std::mem;
 use std::ops::ControlFlow;
+
+/// Levels of stack for a rewrite of a SELECT beside the visit of the statement.
+const SPARE: usize = 4;
 
 /// Rewrites a statement in place.
 #[derive(Debug)]
@@ -44,19 +49,35 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        let lifted = for_levels(SPARE, || {
+            pivot::from_select(select)?;
+            using_sample::lift(select)
+        });
+        if let Err(error) = lifted {
+            return ControlFlow::Break(error);
+        }
         if select.flavor == SelectFlavor::FromFirstNoSelect {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
         duckdb::name_columns(select, self.state);
         with_rollup(&mut select.group_by);
-        select.from.iter_mut().for_each(joins);
+        for table in &mut select.from {
+            joins(table);
+            asof::nest(table, false);
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<DataFusionError> {
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             joins(table_with_joins);
+            asof::nest(table_with_joins, true);
+        }
+        pivot::name_aggregates(factor);
+        let functions = self.state.table_functions();
+        if let Err(error) = read_functions::replace(factor, |name| functions.contains_key(name)) {
+            return ControlFlow::Break(error);
         }
         ControlFlow::Continue(())
     }

@@ -1,0 +1,165 @@
+//! Parts of statements that rewrites create, and visits of expressions.
+
+use super::result;
+use datafusion::common::DFSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Query, Statement, TableAlias, TableAliasColumnDef, Value, VisitMut,
+    VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use galatea_base::stack::for_levels;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Levels of stack for the visit of an expression; a visit of a deeper one continues on a new stack.
+const SPARE: usize = 4;
+
+/// The name in lower case, or as it is in quotes: equal names have equal keys.
+pub(crate) fn key(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
+/// A string literal.
+pub(crate) fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
+}
+
+/// A call of a function.
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let arguments = arguments
+        .into_iter()
+        .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments.collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+pub(super) fn named(expr: Expr, alias: Option<Ident>) -> ExprWithAlias {
+    ExprWithAlias { expr, alias }
+}
+
+/// An alias of a table and its columns.
+pub(super) fn alias(name: &str, columns: &[&str]) -> TableAlias {
+    TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', name),
+        columns: columns
+            .iter()
+            .map(|column| TableAliasColumnDef::from_name(*column))
+            .collect(),
+        at: None,
+    }
+}
+
+/// Both conditions.
+pub(super) fn and(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(left))),
+        op: BinaryOperator::And,
+        right: Box::new(Expr::Nested(Box::new(right))),
+    }
+}
+
+/// The query of this string, which a rewrite completes.
+pub(super) fn parsed_query(text: &str) -> Query {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+    let statement = parser.and_then(|mut parser| parser.parse_statement());
+    match statement {
+        Ok(Statement::Query(query)) => *query,
+        _ => panic!("not a query: {text}"),
+    }
+}
+
+/// The columns of a table that none of the expressions names.
+pub(super) fn other_columns<'e>(schema: &DFSchema, used: impl Iterator<Item = &'e Expr>) -> Vec<Expr> {
+    let mut names = HashSet::new();
+    for expression in used {
+        let mut copy = expression.clone();
+        // The closure returns no error.
+        let _ = each_part(&mut copy, |part| {
+            match part {
+                Expr::Identifier(name) => _ = names.insert(key(name)),
+                Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(key)),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    let others = schema.iter().filter(|(_, field)| !names.contains(field.name()));
+    others.map(|(table, field)| column(table, field.name())).collect()
+}
+
+/// A column of a table.
+pub(super) fn column(table: Option<&datafusion::common::TableReference>, name: &str) -> Expr {
+    let quoted = |part: &str| Ident::with_quote('"', part);
+    let Some(table) = table else {
+        return Expr::Identifier(quoted(name));
+    };
+    let mut parts = Vec::new();
+    parts.extend(table.catalog().map(quoted));
+    parts.extend(table.schema().map(quoted));
+    parts.push(quoted(table.table()));
+    parts.push(quoted(name));
+    Expr::CompoundIdentifier(parts)
+}
+
+/// Calls a function for each part of an expression outside of its queries and lambdas.
+struct Parts<F> {
+    depth: usize,
+    each: F,
+}
+
+impl<F: FnMut(&mut Expr) -> ControlFlow<DataFusionError>> VisitorMut for Parts<F> {
+    type Break = DataFusionError;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<DataFusionError> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<DataFusionError> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
+        self.depth += usize::from(matches!(expression, Expr::Lambda(_)));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
+        if matches!(expression, Expr::Lambda(_)) {
+            self.depth -= 1;
+            return ControlFlow::Continue(());
+        }
+        match self.depth {
+            0 => (self.each)(expression),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Calls `each` for the parts of an expression outside of its queries and lambdas, from the inside out.
+pub(super) fn each_part(
+    expression: &mut Expr,
+    each: impl FnMut(&mut Expr) -> ControlFlow<DataFusionError>,
+) -> Result<()> {
+    for_levels(SPARE, || result(expression.visit(&mut Parts { depth: 0, each })))
+}

@@ -1,0 +1,292 @@
+//! Rewrites that depend on the columns or on the rows of a statement's tables.
+//!
+//! A statement is visited from the inside out. The first part that needs a table's columns has a
+//! [`Question`]: a query, with the tables of all enclosing WITH clauses that the part can name. The query is
+//! planned, or executed for its rows, the part is rewritten, and the visit starts again behind that part.
+
+use super::{aliases, flow_mut, order_all, pivot};
+use datafusion::common::DFSchema;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    self, Cte, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    VisitorMut, With,
+};
+use galatea_base::stack::{for_levels, poll_for_levels};
+use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
+use std::ops::ControlFlow;
+
+/// Levels of stack that a rewrite may take beside the visit of the statement.
+const SPARE: usize = 4;
+
+/// A query that a rewrite of a part depends on.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// The columns of a query. If it cannot be planned, the part stays, and the planner reports the error.
+    Columns(Query),
+    /// The values of a PIVOT without a list.
+    Values(pivot::ValuesQuery),
+}
+
+/// The answer to a [`Question`].
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The names of the columns; `None` if the query cannot be planned.
+    Columns(Option<Vec<String>>),
+    Values(Vec<pivot::Value>),
+}
+
+/// Why a visit ended early. Each frame of the visit has room for it, so it is small.
+enum Stop {
+    Ask(Box<Question>),
+    /// A part was rewritten.
+    Again,
+    Error(Box<DataFusionError>),
+}
+
+/// Rewrites all such parts.
+///
+/// # Errors
+/// Those of the queries, and of the rewrites.
+pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &SessionState) -> Result<()> {
+    let (mut done, mut answer) = (0, None);
+    loop {
+        let visited = for_levels(SPARE, || {
+            with_stack_for(text, || {
+                let mut visit = Visit {
+                    state,
+                    frames: Vec::new(),
+                    at: 0,
+                    done,
+                    answer: answer.take(),
+                };
+                (flow_mut(statement, &mut visit), visit.done)
+            })
+        });
+        let flow = visited.0;
+        done = visited.1;
+        answer = match flow {
+            ControlFlow::Continue(()) => return Ok(()),
+            ControlFlow::Break(Stop::Error(error)) => return Err(*error),
+            ControlFlow::Break(Stop::Again) => None,
+            ControlFlow::Break(Stop::Ask(question)) => {
+                let levels = text.len().min(MAX_LEVELS);
+                Some(poll_for_levels(levels, Box::pin(answered(*question, state))).await?)
+            }
+        };
+    }
+}
+
+async fn answered(question: Question, state: &SessionState) -> Result<Answer> {
+    match question {
+        Question::Columns(query) => {
+            let plan = planned(query, state).await;
+            let names = plan.map(|plan| names(plan.schema()));
+            Ok(Answer::Columns(names.ok()))
+        }
+        Question::Values(values) => {
+            let plan = planned(values.query.clone(), state).await?;
+            let rows = DataFrame::new(state.clone(), plan).collect().await?;
+            Ok(Answer::Values(values.read(&rows)?))
+        }
+    }
+}
+
+async fn planned(query: Query, state: &SessionState) -> Result<datafusion::logical_expr::LogicalPlan> {
+    let statement = ast::Statement::Query(Box::new(query));
+    state
+        .statement_to_plan(Statement::Statement(Box::new(statement)))
+        .await
+}
+
+fn names(schema: &DFSchema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
+/// The WITH clause of an enclosing query.
+struct Frame {
+    with: Option<With>,
+    /// The addresses of its queries, to recognise them when they are visited.
+    queries: Vec<usize>,
+    /// The number of its queries that the visited part can name.
+    visible: usize,
+}
+
+struct Visit<'s> {
+    state: &'s SessionState,
+    frames: Vec<Frame>,
+    /// The number of parts before, and of those that are done.
+    at: usize,
+    done: usize,
+    answer: Option<Answer>,
+}
+
+impl Visit<'_> {
+    /// Returns the question of a part, or rewrites the part with the answer.
+    fn part(
+        &mut self,
+        question: Option<Question>,
+        rewrite: impl FnOnce(&SessionState, Answer) -> Result<()>,
+    ) -> ControlFlow<Stop> {
+        let at = self.at;
+        self.at += 1;
+        if at < self.done {
+            return ControlFlow::Continue(());
+        }
+        if let Some(answer) = self.answer.take() {
+            self.done = at + 1;
+            return ControlFlow::Break(match rewrite(self.state, answer) {
+                Ok(()) => Stop::Again,
+                Err(error) => Stop::Error(Box::new(error)),
+            });
+        }
+        self.done = at;
+        match question {
+            Some(Question::Columns(query)) => {
+                let question = Question::Columns(self.in_scope(query));
+                ControlFlow::Break(Stop::Ask(Box::new(question)))
+            }
+            Some(Question::Values(mut values)) => {
+                values.query = self.in_scope(values.query);
+                ControlFlow::Break(Stop::Ask(Box::new(Question::Values(values))))
+            }
+            None => {
+                self.done = at + 1;
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    /// The query, within the WITH clauses of the enclosing queries.
+    fn in_scope(&self, query: Query) -> Query {
+        let mut query = query;
+        for frame in self.frames.iter().rev() {
+            let Some(with) = &frame.with else { continue };
+            let tables: Vec<Cte> = with.cte_tables[..frame.visible].to_vec();
+            if tables.is_empty() {
+                continue;
+            }
+            let with = With {
+                cte_tables: tables,
+                ..with.clone()
+            };
+            query = match query.with {
+                None => Query {
+                    with: Some(with),
+                    ..query
+                },
+                Some(_) => Query {
+                    with: Some(with),
+                    ..query_of(SetExpr::Query(Box::new(query)))
+                },
+            };
+        }
+        query
+    }
+}
+
+impl VisitorMut for Visit<'_> {
+    type Break = Stop;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Stop> {
+        let address = std::ptr::from_ref::<Query>(query).addr();
+        if let Some(frame) = self.frames.last_mut()
+            && let Some(at) = frame.queries.iter().position(|known| *known == address)
+        {
+            frame.visible = at;
+        }
+        let queries = query.with.iter().flat_map(|with| &with.cte_tables);
+        let queries = queries.map(|table| std::ptr::from_ref::<Query>(&table.query).addr());
+        self.frames.push(Frame {
+            queries: queries.collect(),
+            with: query.with.clone(),
+            visible: 0,
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Stop> {
+        let address = std::ptr::from_ref::<Query>(query).addr();
+        for_levels(SPARE, || {
+            let question = order_all::question(query);
+            self.part(question, |_, answer| order_all::rewrite(query, answer))
+        })?;
+        self.frames.pop();
+        if let Some(frame) = self.frames.last_mut()
+            && let Some(at) = frame.queries.iter().position(|known| *known == address)
+        {
+            frame.visible = at + 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Stop> {
+        for_levels(SPARE, || {
+            let question = aliases::question(select);
+            self.part(question, |state, answer| aliases::rewrite(select, answer, state))
+        })
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Stop> {
+        if !matches!(factor, TableFactor::Pivot { .. }) {
+            return ControlFlow::Continue(());
+        }
+        for_levels(SPARE, || {
+            // One column at a time: a part for each.
+            for column in 0..pivot::columns(factor) {
+                let question = pivot::question(factor, column);
+                self.part(question, |_, answer| pivot::rewrite(factor, column, answer))?;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// A query of this body alone.
+pub(super) fn query_of(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// A SELECT of these columns and tables alone.
+pub(super) fn select_of(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Select {
+    Select {
+        select_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection,
+        exclude: None,
+        into: None,
+        from,
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: SelectFlavor::Standard,
+    }
+}

@@ -1,0 +1,163 @@
+//! read_csv, read_parquet and read_json, as in DuckDB.
+
+use crate::front::Both;
+use std::fs;
+
+#[tokio::test]
+async fn functions_read_files_with_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("a.csv", "x,y\n1,u\n2,v\n");
+    write("b.csv", "x,y\n3,w\n");
+    write("semi.txt", "x;y\n1,5;u\n2,5;v\n");
+    write("bare.csv", "1|007\n2|-\n");
+    write("quoted.csv", "x,y\n1,'a,b'\n#2,c\n");
+    write("a.json", "{\"x\": 1}\n{\"x\": 2}\n");
+    let both = Both::new();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    both.run(&format!("COPY (SELECT 7 AS x) TO '{}'", at("a.parquet")))
+        .await;
+    both.run(&format!(
+        "COPY (SELECT 8 AS x, 'z' AS z) TO '{}'",
+        at("b.parquet")
+    ))
+    .await;
+    both.run(&format!("COPY (SELECT 9 AS x) TO '{}'", at("c.csv.gz")))
+        .await;
+    for (sql, expected) in [
+        (
+            "SELECT x, y FROM read_csv('{a.csv}') ORDER BY x".to_owned(),
+            "1 u; 2 v",
+        ),
+        (
+            "FROM read_csv_auto('{a.csv}', header = true) ORDER BY x".to_owned(),
+            "1 u; 2 v",
+        ),
+        ("SELECT a.x FROM read_csv('{a.csv}') WHERE x > 1".to_owned(), "2"),
+        (
+            "SELECT r.x FROM read_csv('{a.csv}') AS r WHERE r.y = 'u'".to_owned(),
+            "1",
+        ),
+        (
+            "FROM read_csv(['{a.csv}', '{b.csv}']) ORDER BY x".to_owned(),
+            "1 u; 2 v; 3 w",
+        ),
+        (
+            "FROM read_csv('{/}/{a,b}.csv') ORDER BY x".to_owned(),
+            "1 u; 2 v; 3 w",
+        ),
+        ("SELECT count(*) FROM read_csv('{/}/[ab].csv')".to_owned(), "3"),
+        (
+            "SELECT y FROM read_csv('{semi.txt}') ORDER BY y".to_owned(),
+            "u; v",
+        ),
+        (
+            "SELECT * FROM read_csv('{semi.txt}', delim := ';', header := false) LIMIT 1".to_owned(),
+            "x y",
+        ),
+        (
+            "SELECT * FROM read_csv('{bare.csv}', header => false, nullstr => '-')".to_owned(),
+            "1 007; 2 NULL",
+        ),
+        (
+            "SELECT * FROM read_csv('{bare.csv}', sep = '|', header = 0)".to_owned(),
+            "1 007; 2 -",
+        ),
+        (
+            "SELECT * FROM read_csv('{quoted.csv}', quote = '''', comment = '#')".to_owned(),
+            "1 a,b",
+        ),
+        ("SELECT * FROM read_csv('{c.csv.gz}')".to_owned(), "9"),
+        ("SELECT sum(x) FROM read_json('{a.json}')".to_owned(), "3"),
+        ("SELECT sum(x) FROM read_json_auto(['{a.json}'])".to_owned(), "3"),
+        ("SELECT x FROM read_parquet('{a.parquet}')".to_owned(), "7"),
+        (
+            "SELECT x, z FROM read_parquet(['{a.parquet}', '{b.parquet}'], union_by_name = true) ORDER BY x"
+                .to_owned(),
+            "7 NULL; 8 z",
+        ),
+        ("PIVOT read_csv('{a.csv}') ON y USING sum(x)".to_owned(), "1 2"),
+        (
+            "WITH c AS (FROM read_csv('{b.csv}')) SELECT * FROM c ORDER BY ALL".to_owned(),
+            "3 w",
+        ),
+    ] {
+        both.answers(&filled(&sql, &at), expected).await;
+    }
+    for (sql, message) in [
+        (
+            "FROM read_csv('{a.csv}', colour = 'red')",
+            "has no option colour; its options are delim",
+        ),
+        (
+            "FROM read_csv('{a.csv}', delim = 'ab')",
+            "needs one ASCII character",
+        ),
+        ("FROM read_csv('{a.csv}', header = 'perhaps')", "is true or false"),
+        ("FROM read_csv('{none.csv}')", "no such file"),
+        ("FROM read_csv('{/}/*.none')", "no file matches the pattern"),
+        ("FROM read_csv('{/}')", "is a folder"),
+        ("FROM read_csv()", "read_csv needs a path"),
+        ("FROM read_csv(1)", "needs paths as strings"),
+        ("FROM read_csv('{a.csv}', 'b')", "cannot read its argument"),
+        (
+            "FROM read_parquet('{a.parquet}', filename = true)",
+            "read_parquet has no option filename; its options are union_by_name",
+        ),
+        (
+            "FROM read_parquet(['{a.parquet}', '{b.parquet}'], union_by_name = false)",
+            "union_by_name = false is not supported",
+        ),
+        (
+            "FROM read_csv(['s3://bucket/a.csv'])",
+            "with options or in a list",
+        ),
+    ] {
+        both.refuses(&filled(sql, &at), message).await;
+    }
+    // A file that is written again is read again.
+    both.answers(&filled("SELECT sum(x) FROM read_csv('{a.csv}')", &at), "3")
+        .await;
+    write("a.csv", "x,y\n10,u\n");
+    both.answers(&filled("SELECT sum(x) FROM read_csv('{a.csv}')", &at), "10")
+        .await;
+}
+
+/// The statement with the paths of `{name}`.
+fn filled(sql: &str, at: &impl Fn(&str) -> String) -> String {
+    let mut text = sql.to_owned();
+    for name in [
+        "a.csv",
+        "b.csv",
+        "semi.txt",
+        "bare.csv",
+        "quoted.csv",
+        "c.csv.gz",
+        "a.json",
+        "a.parquet",
+        "b.parquet",
+        "none.csv",
+    ] {
+        text = text.replace(&format!("{{{name}}}"), &at(name));
+    }
+    text.replace("{/}", &at(""))
+}
+
+#[tokio::test]
+async fn sessions_without_file_queries_read_no_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.csv");
+    fs::write(&file, "x\n1\n").expect("a file");
+    let ctx = galatea::session()
+        .with_setting("galatea.device", "cpu")
+        .build()
+        .expect("a session");
+    for call in [
+        format!("read_csv('{}')", file.display()),
+        format!("read_csv(['{}'])", file.display()),
+        format!("read_json('{}')", file.display()),
+    ] {
+        let refused = galatea::sql(&ctx, &format!("SELECT * FROM {call}")).await;
+        assert!(refused.is_err(), "{call}");
+    }
+}
