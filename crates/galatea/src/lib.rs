@@ -32,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activity;
 mod calibration;
 mod directories;
 mod file_tables;
@@ -51,17 +52,23 @@ mod sql;
 mod system_settings;
 mod system_tables;
 
+pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};
 pub use galatea_engine::config::{EngineSettings, GalateaConfig, SettingReference};
 pub use galatea_engine::device::calibration::Calibrated;
+pub use galatea_engine::device::{DeviceActivity, DeviceCeilings, RegionContent};
 pub use galatea_engine::engine::{Engine, EngineBuilder};
-pub use galatea_engine::explain::outline;
-pub use galatea_engine::report::{
-    QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,
+pub use galatea_engine::explain::{
+    PlanEdge, PlanEdgeKind, PlanFact, PlanGraph, PlanNode, outline, plan_graph,
 };
+pub use galatea_engine::report::{
+    QueryAdmission, QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep, RunReport,
+    Span, SpanPhase, Timeline,
+};
+pub use galatea_memory::regions::{PipelineName, QueryInfo, RegionInfo, RegionKind, SpillCounts};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };

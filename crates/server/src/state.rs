@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::access::{Limits, Role};
+use crate::activity::{History, Statement};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::failure::{Failure, FailureKind};
@@ -40,7 +41,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    fn new(name: &str, role: &Arc<Role>) -> Result<Arc<Self>, ServerError> {
+    pub(crate) fn new(name: &str, role: &Arc<Role>) -> Result<Arc<Self>, ServerError> {
         let mut runtime = RuntimeEnvBuilder::new()
             .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0));
         if let Some(memory) = role.limits.memory {
@@ -115,6 +116,8 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) number: u64,
+    /// Its record for the page, if the server has one.
+    pub(crate) statement: Option<Statement>,
     stop: watch::Sender<Option<Failure>>,
 }
 
@@ -161,6 +164,8 @@ pub(crate) struct Shared {
     secret: [u8; 32],
     numbers: AtomicU64,
     running: Mutex<HashMap<u64, Arc<Ticket>>>,
+    /// The last statements that have ended.
+    pub(crate) history: History,
     stopping: watch::Sender<bool>,
 }
 
@@ -201,6 +206,7 @@ impl Shared {
             secret: password::random()?,
             numbers: AtomicU64::new(1),
             running: Mutex::new(HashMap::new()),
+            history: History::default(),
             stopping: watch::Sender::new(false),
             config,
         }))
@@ -260,13 +266,21 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Registers a query.
+    /// Registers a query of a client.
     ///
     /// # Errors
     /// The server shuts down.
-    pub(crate) fn begin(&self) -> Result<Arc<Ticket>, Failure> {
+    pub(crate) fn begin(
+        &self,
+        account: &Arc<Account>,
+        protocol: &'static str,
+        text: &Arc<str>,
+    ) -> Result<Arc<Ticket>, Failure> {
+        let number = self.number();
+        let records = self.config.http.is_some();
         let ticket = Arc::new(Ticket {
-            number: self.number(),
+            number,
+            statement: records.then(|| Statement::new(number, account, protocol, text)),
             stop: watch::Sender::new(None),
         });
         let mut running = self.running.lock();
@@ -283,6 +297,18 @@ impl Shared {
         let mut running = self.running.lock();
         running.remove(&ticket.number);
         gauge!(crate::metrics::RUNNING).set(running.len() as f64);
+    }
+
+    /// The running queries, by their start.
+    pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
+        let mut tickets: Vec<_> = self.running.lock().values().cloned().collect();
+        tickets.sort_unstable_by_key(|ticket| ticket.number);
+        tickets
+    }
+
+    /// A running query by its number.
+    pub(crate) fn ticket(&self, number: u64) -> Option<Arc<Ticket>> {
+        self.running.lock().get(&number).cloned()
     }
 
     /// The number of running queries.

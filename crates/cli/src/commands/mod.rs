@@ -21,6 +21,7 @@ mod random;
 mod residency;
 mod serve;
 mod sort;
+mod top;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -64,6 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
         Some(Command::Serve(serve)) => serve::run(&session, &serve).await,
         Some(Command::Connect(connect)) => connect::run(&session, &connect).await,
+        Some(Command::Top(arguments)) => top::run(&session, &arguments).await,
         Some(Command::Bench(arguments)) => match &arguments.part {
             None => bench::run(&session, &arguments).await,
             Some(PartBench::First(part)) => first::run(&session, part).await,

@@ -11,7 +11,7 @@ use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
 use crate::joins::build_table::{BuiltSides, SideRows};
 use crate::metrics;
-use crate::report::RunReport;
+use crate::report::{PipelineDemand, RunReport, SpanPhase};
 use crate::results::queue::ResultQueue;
 use crate::string::interned::InternedWords;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
@@ -53,8 +53,10 @@ impl Run<'_> {
         };
         let name = PipelineName::new(self.pipeline.number(), self.name());
         let (priority, came) = (self.config.priority.priority(), Instant::now());
+        let mut shown = PipelineDemand::wait(self.progress, demand.bytes());
         let ticket = (memory.admission()).begin(name, priority, demand, capacity, self.cancelled);
         let ticket = ticket.ok_or(RunError::Cancelled)?;
+        shown.admitted();
         metrics::waited(came.elapsed());
         if self.is_short(inputs) {
             ticket.set_brief();
@@ -173,6 +175,11 @@ impl Run<'_> {
         report.generate = preparation.generate;
         report.compile = preparation.compile;
         report.ahead = preparation.ahead;
+        let compiled = preparation.generate + preparation.compile;
+        report.timeline.add(SpanPhase::Compile, start, compiled);
+        if let Some(begun) = preparation.ahead_begun {
+            report.timeline.add(SpanPhase::Compile, begun, preparation.ahead);
+        }
         let origin = (preparation.compiled).map_or(Origin::Memory, |compiled| compiled.origin);
         report.compiled = match (origin, pipeline.tier) {
             (Origin::Disk, Tier::Optimised) => "disk",
@@ -213,6 +220,7 @@ impl Run<'_> {
         }
         let output = outcome?;
         report.total = start.elapsed();
+        report.timeline.ended(start);
         if self.part.is_none() {
             self.observe(admitted, &pipeline.bound, &output, &report);
         }

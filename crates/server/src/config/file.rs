@@ -89,6 +89,7 @@ struct RoleTable {
     external_tables: bool,
     alter_system: bool,
     emulated_device: bool,
+    admin: bool,
     limits: RoleLimits,
 }
 
@@ -199,6 +200,7 @@ impl RoleTable {
             external_tables: self.external_tables,
             alter_system: self.alter_system,
             emulated_device: self.emulated_device,
+            admin: self.admin,
             limits,
         })
     }
