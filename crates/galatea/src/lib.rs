@@ -81,7 +81,7 @@ pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
 pub use galatea_engine::plans::PlanStatistics;
 pub use galatea_engine::policies;
-pub use galatea_engine::scan_progress::ScanProgress;
+pub use galatea_engine::scan_progress::{ScanProgress, rows_read};
 pub use galatea_engine::stream;
 
 use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};

@@ -101,7 +101,11 @@ impl Statement {
         }
         let plan = self.plan.get()?;
         let scans = self.scans.get_or_init(|| ScanProgress::of(plan));
-        scans.as_ref().map(ScanProgress::get)
+        match scans {
+            Some(scans) => Some(scans.get()),
+            // CPU operators feed its GPU subtree.
+            None => galatea::rows_read(plan),
+        }
     }
 
     /// Its state now.
@@ -194,7 +198,8 @@ struct Kept {
 
 impl History {
     /// Adds a statement that has ended.
-    pub(crate) fn add(&self, statement: &Statement, outcome: &str, error: Option<&str>, elapsed: Duration) {
+    pub(crate) fn add(&self, statement: &Statement, outcome: &str, error: Option<&str>, ended: Instant) {
+        let elapsed = ended.saturating_duration_since(statement.began);
         let mut detail = statement.detail_of(outcome, error, elapsed);
         let mut bytes = size(&detail);
         if bytes > STATEMENT_BYTES
@@ -256,7 +261,7 @@ mod tests {
     fn history_is_bounded_by_count_and_bytes() {
         let history = History::default();
         for id in 0..STATEMENTS as u64 + 5 {
-            history.add(&statement(id, "SELECT 1"), "done", None, Duration::ZERO);
+            history.add(&statement(id, "SELECT 1"), "done", None, Instant::now());
         }
         let all = history.all();
         assert_eq!((all.len(), history.version()), (STATEMENTS, 105));
@@ -264,7 +269,7 @@ mod tests {
         assert!(history.get(4).is_none() && history.get(5).is_some());
         let huge = "ä".repeat(1 << 20);
         for id in 200..300 {
-            history.add(&statement(id, &huge), "failed", Some(&huge), Duration::ZERO);
+            history.add(&statement(id, &huge), "failed", Some(&huge), Instant::now());
         }
         let kept = history.past.lock();
         assert!(kept.bytes <= HISTORY_BYTES, "{}", kept.bytes);

@@ -137,7 +137,7 @@ pub(crate) async fn start(
             let error = outcome.failure.as_ref();
             let label = error.map_or("done", |failure| failure.kind.label());
             let message = error.map(|failure| failure.message.as_str());
-            state.history.add(statement, label, message, outcome.elapsed);
+            state.history.add(statement, label, message, outcome.at);
         }
     });
     let schema = schema.await.unwrap_or_else(|_| Err(panicked()))?;
@@ -176,7 +176,7 @@ struct Progress {
 /// The end of a query.
 struct Outcome {
     failure: Option<Failure>,
-    elapsed: Duration,
+    at: Instant,
 }
 
 async fn run(
@@ -217,7 +217,7 @@ async fn run(
         )),
         outcome = send(ctx, work, rows, &mut progress, ticket, batches) => outcome,
     };
-    let elapsed = begun.elapsed();
+    let at = Instant::now();
     // Another query may begin before the client has read the last rows.
     drop(permit);
     log(
@@ -225,7 +225,7 @@ async fn run(
         protocol,
         if logs { &statement } else { "" },
         &progress,
-        elapsed,
+        at - begun,
         outcome.as_ref().err(),
     );
     let failure = outcome.err();
@@ -236,7 +236,7 @@ async fn run(
             None => drop(batches.send_timeout(Err(failure), LAST_ERROR).await),
         }
     }
-    Outcome { failure, elapsed }
+    Outcome { failure, at }
 }
 
 /// Plans and executes, and sends all batches.

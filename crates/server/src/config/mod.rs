@@ -235,6 +235,12 @@ mod tests {
     }
 
     #[test]
+    fn a_file_name_without_a_folder_starts_from_the_working_directory() {
+        let config = Config::parse("[data]\nfolders = ['tables']", Path::new("")).unwrap();
+        assert_eq!(config.folders, [std::path::absolute("tables").unwrap()]);
+    }
+
+    #[test]
     fn wrong_configurations_are_refused() {
         for (text, expected) in [
             ("colour = 1", "unknown field `colour`"),

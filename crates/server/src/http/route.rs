@@ -35,7 +35,8 @@ const TIME: Duration = Duration::from_secs(10);
 const FORWARDED_PROTOCOL: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The files of the page.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     (
         "/style.css",

@@ -28,7 +28,10 @@ function bytes(count) {
   while (count >= 1024 && unit < UNITS.length - 1) { count /= 1024; unit += 1; }
   return `${unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)} ${UNITS[unit]}`;
 }
-const rate = (count) => `${(count / 1e9).toFixed(count >= 1e11 ? 0 : 2)} GB/s`;
+function rate(count) {
+  const [scale, unit] = count >= 1e9 || count === 0 ? [1e9, "GB/s"] : count >= 1e6 ? [1e6, "MB/s"] : [1e3, "kB/s"];
+  return `${(count / scale).toFixed(count / scale >= 100 ? 0 : 1)} ${unit}`;
+}
 const whole = new Intl.NumberFormat("en");
 function seconds(time) {
   if (time < 1e-3) return `${(time * 1e6).toFixed(0)} µs`;
