@@ -10,8 +10,8 @@ mod admission;
 mod run;
 mod timeline;
 
-pub(crate) use admission::PipelineDemand;
 pub use admission::QueryAdmission;
+pub(crate) use admission::{PipelineDemand, StarvedPipeline};
 pub use run::{PipelineId, RunReport};
 pub use timeline::{Span, SpanPhase, Timeline};
 

@@ -10,12 +10,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use datafusion::physical_plan::ExecutionPlan;
-use galatea::{QueryProgress, QueryReport, ScanProgress};
+use galatea::{QueryDevice, QueryProgress, QueryReport, ScanProgress};
 use parking_lot::Mutex;
 
+use crate::account::Account;
 use crate::feed::{Ended, Progress, RunState, Running, StatementDetail, VERSION};
 use crate::plan_document::{phases, plan_document, size};
-use crate::state::Account;
+use crate::shortened::shortened;
 
 /// Maximum number of statements in the history.
 const STATEMENTS: usize = 100;
@@ -32,16 +33,31 @@ const TEXT_BYTES: usize = 64 << 10;
 /// Maximum bytes of the string of a statement in a list.
 const LISTED_BYTES: usize = 500;
 
-/// The first `most` bytes of a string at most, whole characters; and whether it was shortened.
-pub(crate) fn shortened(text: &str, most: usize) -> (String, bool) {
-    let end = text.floor_char_boundary(most);
-    (text[..end].to_string(), end < text.len())
-}
-
 /// Milliseconds since 1970.
 pub(crate) fn milliseconds(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The plan of a running statement.
+#[derive(Debug)]
+struct Planned {
+    plan: Arc<dyn ExecutionPlan>,
+    /// The scans of a plan without GPU subtrees, found by the first snapshot.
+    scans: OnceLock<Option<ScanProgress>>,
+}
+
+impl Planned {
+    fn progress(&self, report: Option<&QueryReport>) -> Option<QueryProgress> {
+        if let Some(progress) = report.and_then(|report| report.progress) {
+            return Some(progress);
+        }
+        match self.scans.get_or_init(|| ScanProgress::of(&self.plan)) {
+            Some(scans) => Some(scans.get()),
+            // CPU operators feed its GPU subtree.
+            None => galatea::rows_read(&self.plan),
+        }
+    }
 }
 
 /// A running statement.
@@ -54,9 +70,8 @@ pub(crate) struct Statement {
     began: Instant,
     began_at: SystemTime,
     rows: AtomicU64,
-    plan: OnceLock<Arc<dyn ExecutionPlan>>,
-    /// The scans of a plan without GPU subtrees, found by the first snapshot.
-    scans: OnceLock<Option<ScanProgress>>,
+    /// `None` before the execution and after the end.
+    planned: Mutex<Option<Arc<Planned>>>,
     has_ended: AtomicBool,
 }
 
@@ -70,15 +85,17 @@ impl Statement {
             began: Instant::now(),
             began_at: SystemTime::now(),
             rows: AtomicU64::new(0),
-            plan: OnceLock::new(),
-            scans: OnceLock::new(),
+            planned: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }
     }
 
     /// Records the plan that runs.
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
-        let _ = self.plan.set(Arc::clone(plan));
+        *self.planned.lock() = Some(Arc::new(Planned {
+            plan: Arc::clone(plan),
+            scans: OnceLock::new(),
+        }));
     }
 
     /// Records the number of rows that the client has received.
@@ -91,37 +108,23 @@ impl Statement {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    fn report(&self) -> Option<QueryReport> {
-        self.plan.get().and_then(galatea::query_report)
-    }
-
-    fn progress(&self, report: Option<&QueryReport>) -> Option<QueryProgress> {
-        if let Some(progress) = report.and_then(|report| report.progress) {
-            return Some(progress);
-        }
-        let plan = self.plan.get()?;
-        let scans = self.scans.get_or_init(|| ScanProgress::of(plan));
-        match scans {
-            Some(scans) => Some(scans.get()),
-            // CPU operators feed its GPU subtree.
-            None => galatea::rows_read(plan),
-        }
+    fn planned(&self) -> Option<Arc<Planned>> {
+        self.planned.lock().clone()
     }
 
     /// Its state now.
     pub(crate) fn running(&self) -> Running {
-        let report = self.report();
+        let planned = self.planned();
+        let report = report(planned.as_deref());
         let admission = report.as_ref().map(|report| report.admission).unwrap_or_default();
-        let state = match (self.plan.get(), admission.waiting, admission.running) {
-            (None, ..) => RunState::Planning,
-            (Some(_), 1.., 0) => RunState::Waiting,
-            (Some(_), ..) => RunState::Running,
+        let state = match &planned {
+            None => RunState::Planning,
+            Some(_) if admission.waits() => RunState::Waiting,
+            Some(_) => RunState::Running,
         };
-        let progress = self.progress(report.as_ref()).map(|progress| Progress {
-            step: progress.step.to_string(),
-            done: progress.done,
-            total: progress.total,
-        });
+        let progress = planned
+            .as_ref()
+            .and_then(|planned| planned.progress(report.as_ref()));
         let (statement, shortened) = shortened(&self.text, LISTED_BYTES);
         Running {
             id: self.id,
@@ -132,8 +135,12 @@ impl Statement {
             began: milliseconds(self.began_at),
             elapsed: self.began.elapsed().as_secs_f64(),
             state,
-            progress,
-            device: report.as_ref().map(|report| report.device.to_string()),
+            progress: progress.map(|progress| Progress {
+                step: progress.step.to_string(),
+                done: progress.done,
+                total: progress.total,
+            }),
+            device: device(planned.as_deref(), report.as_ref()),
             demand_bytes: admission.demand,
             rows: self.rows.load(Ordering::Relaxed),
             device_bytes: report.as_ref().map_or(0, |report| report.device_bytes),
@@ -147,7 +154,8 @@ impl Statement {
     }
 
     fn detail_of(&self, outcome: &str, error: Option<&str>, elapsed: Duration) -> StatementDetail {
-        let report = self.report();
+        let planned = self.planned();
+        let report = report(planned.as_deref());
         let (listed, is_shortened) = shortened(&self.text, LISTED_BYTES);
         StatementDetail {
             version: VERSION,
@@ -161,16 +169,29 @@ impl Statement {
                 elapsed: elapsed.as_secs_f64(),
                 outcome: outcome.to_string(),
                 error: error.map(|error| shortened(error, TEXT_BYTES).0),
-                device: report.as_ref().map(|report| report.device.to_string()),
+                device: device(planned.as_deref(), report.as_ref()),
                 rows: self.rows.load(Ordering::Relaxed),
                 device_bytes: report.as_ref().map_or(0, |report| report.device_bytes),
                 link_bytes: report.as_ref().map_or(0, |report| report.link_bytes),
             },
             statement: shortened(&self.text, TEXT_BYTES).0,
             phases: phases(report.as_ref()),
-            plan: self.plan.get().map(|plan| plan_document(plan, self.began)),
+            plan: planned.map(|planned| plan_document(&planned.plan, self.began)),
         }
     }
+}
+
+fn report(planned: Option<&Planned>) -> Option<QueryReport> {
+    galatea::query_report(&planned?.plan)
+}
+
+/// Where a plan runs. A plan without a report was not offered to a device.
+fn device(planned: Option<&Planned>, report: Option<&QueryReport>) -> Option<String> {
+    let device = match report {
+        Some(report) => report.device,
+        None => planned.map(|_| QueryDevice::Cpu)?,
+    };
+    Some(device.to_string())
 }
 
 /// A statement that has ended.
@@ -226,6 +247,8 @@ impl History {
         }
         self.version.fetch_add(1, Ordering::Release);
         statement.has_ended.store(true, Ordering::Release);
+        // The connection may keep the statement for longer.
+        statement.planned.lock().take();
     }
 
     /// A number that changes with each change of the history.
@@ -278,12 +301,5 @@ mod tests {
         let last = &kept.statements.back().expect("a statement").detail;
         assert_eq!(last.statement.len(), TEXT_BYTES);
         assert!(last.summary.shortened && last.summary.statement.len() <= LISTED_BYTES);
-    }
-
-    #[test]
-    fn strings_are_shortened_at_characters() {
-        assert_eq!(shortened("aä", 2), ("a".to_string(), true));
-        assert_eq!(shortened("aä", 3), ("aä".to_string(), false));
-        assert_eq!(shortened("", 0), (String::new(), false));
     }
 }

@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub at: u64,
     /// The server.
     pub server: ServerState,
-    /// The reader, by whose role the rest is filtered.
+    /// The reader. Its role filters the rest.
     pub viewer: Viewer,
     /// The open devices.
     pub devices: Vec<Device>,
@@ -237,7 +237,7 @@ pub enum RunState {
     /// It is planned.
     #[default]
     Planning,
-    /// All of its pipelines wait for a device.
+    /// All of its pipelines wait for a device, or for memory of it.
     Waiting,
     /// It runs.
     Running,

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! config     the configuration file            access     roles, and paths that they grant
-//! password   SCRAM verifiers and tokens        statement  statements that a role may run
-//! tables     the tables that a role sees       state      engine, accounts, running queries
+//! password   SCRAM verifiers and tokens        account    users and tokens, their queries and sessions
+//! tables     the tables that a role sees       statement  statements that a role may run
+//! state      engine, accounts, running queries
 //! session    one SessionContext per client     query      one task per running statement
 //! flight     Flight SQL                        postgres   the Postgres protocol
 //! activity   running statements and history    feed       documents of the page
-//! http       the page, its feed, /metrics      server     listeners and shutdown
-//! client     a client, for galatea connect      monitor    a reader of the feed, for galatea top
+//! http       the page, its feed, /metrics      recorder   metrics of the process
+//! server     listeners and shutdown            client     a client, for galatea connect
+//! monitor    a reader of the feed, for galatea top
 //! ```
 //!
 //! A statement is parsed and checked against the grants of its role ([`Config`]), and then planned by
@@ -17,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod account;
 mod activity;
 mod client;
 mod config;
@@ -36,6 +39,7 @@ mod query;
 mod recorder;
 mod server;
 mod session;
+mod shortened;
 mod state;
 mod statement;
 mod tables;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea::{PlanEdgeKind, QueryReport, RunReport, SpanPhase};
 
-use crate::activity::shortened;
 use crate::feed::{Fact, Phases, PipelineRun, Plan, PlanEdge, PlanNode, Span, StatementDetail};
+use crate::shortened::shortened;
 
 /// Maximum bytes of one value of a fact, and of a reason.
 const VALUE_BYTES: usize = 400;

@@ -137,7 +137,7 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
 
     let top = galatea(directory.path(), &["top", &page, "--once"]);
     assert_eq!(top.code, 0, "{top:?}");
-    let statement = "done      CPU";
+    let statement = "done      CPU ";
     let line = top
         .out
         .lines()

@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
                     // If the device is full, nothing has changed: the earliest query continues from this
                     // point once others have given way.
                     Err(error) if error.wants_memory() && admitted.ticket.is_first() => {
-                        if !admitted.ticket.wait_for_room(self.cancelled) {
+                        if !self.wait_for_room(admitted.ticket) {
                             self.check()?;
                             return Err(error);
                         }

@@ -16,6 +16,7 @@ use crate::placement::PlacementExec;
 use crate::report::{QueryDevice, RunReport};
 use crate::stream::GpuStreamExec;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,10 +142,8 @@ impl PlanGraph {
             name: plan.name().to_owned(),
             is_pipeline: false,
             facts,
-            rows: metrics
-                .and_then(|metrics| metrics.output_rows())
-                .map(|rows| rows as u64),
-            time: (metrics.and_then(|metrics| metrics.elapsed_compute()))
+            rows: metrics.and_then(MetricsSet::output_rows).map(|rows| rows as u64),
+            time: (metrics.and_then(MetricsSet::elapsed_compute))
                 .map(|nanoseconds| Duration::from_nanos(nanoseconds as u64)),
             run: None,
         };

@@ -9,8 +9,36 @@ pub struct QueryAdmission {
     pub waiting: usize,
     /// Number of admitted pipelines.
     pub running: usize,
+    /// Number of the latter that wait for device memory.
+    pub starved: usize,
     /// Bytes of device memory that these pipelines are expected to use, including columns.
     pub demand: u64,
+}
+
+impl QueryAdmission {
+    /// Whether the query has pipelines, and all of them wait.
+    pub fn waits(&self) -> bool {
+        self.waiting + self.starved > 0 && self.running == self.starved
+    }
+}
+
+/// An admitted pipeline waits for device memory until this is dropped.
+#[derive(Debug)]
+pub(crate) struct StarvedPipeline<'r>(&'r PlanReport);
+
+impl<'r> StarvedPipeline<'r> {
+    pub(crate) fn of(report: &'r PlanReport) -> Self {
+        report.update(|report| report.admission.starved += 1);
+        Self(report)
+    }
+}
+
+impl Drop for StarvedPipeline<'_> {
+    fn drop(&mut self) {
+        self.0.update(|report| {
+            report.admission.starved = report.admission.starved.saturating_sub(1);
+        });
+    }
 }
 
 /// The demand of one pipeline in the report of its query, until it is dropped.
@@ -72,6 +100,7 @@ mod tests {
                 waiting,
                 running,
                 demand,
+                ..
             } = report.get().admission;
             (waiting, running, demand)
         };
@@ -80,8 +109,13 @@ mod tests {
         assert_eq!(admission(), (2, 0, 15));
         first.admitted();
         assert_eq!(admission(), (1, 1, 15));
+        assert!(!report.get().admission.waits());
         drop(second);
         assert_eq!(admission(), (0, 1, 10));
+        let starved = StarvedPipeline::of(&report);
+        assert!(report.get().admission.waits());
+        drop(starved);
+        assert!(!report.get().admission.waits());
         drop(first);
         assert_eq!(admission(), (0, 0, 0));
     }

@@ -4,13 +4,14 @@
 //! serve      connections                   route     paths
 //! viewer     who reads: roles, tokens      logins    cookies
 //! snapshot   the state of the server       sampler   events, while somebody listens
-//! trace      one statement as a trace      respond   responses and errors
-//! page/      the files of the page
+//! rates      bandwidths                    respond   responses and errors
+//! trace      one statement as a trace      page/     the files of the page
 //! ```
 //!
 //! Everything below `/api` needs a viewer (`viewer.rs`). The other paths contain no statements.
 
 mod logins;
+mod rates;
 mod respond;
 mod route;
 mod sampler;

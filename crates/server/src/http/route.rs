@@ -19,7 +19,7 @@ use super::respond::{Body, EVENTS, Refusal, TEXT, json, response, with_body};
 use super::sampler::Sampler;
 use super::trace::trace;
 use super::viewer::{self, Viewer};
-use crate::activity::Past;
+use crate::activity::{Past, Statement};
 use crate::failure::{Failure, FailureKind};
 use crate::feed::{Cancelled, StatementDetail};
 use crate::recorder;
@@ -28,10 +28,10 @@ use crate::state::{Shared, Ticket};
 /// The maximum size of the body of a request, in bytes.
 const REQUEST: usize = 8 << 10;
 
-/// The time in which a client has to send it.
+/// The maximum time until the body has arrived.
 const TIME: Duration = Duration::from_secs(10);
 
-/// The header by which a proxy on this machine states that its client uses TLS.
+/// A proxy on this machine sets this header if its client uses TLS.
 const FORWARDED_PROTOCOL: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The files of the page.
@@ -212,12 +212,16 @@ impl Web {
     }
 
     fn detail(&self, id: &str, viewer: &Viewer) -> Result<StatementDetail, Refusal> {
-        match self.find(id, viewer)? {
-            Found::Running(ticket) => {
-                let detail = ticket.statement.as_ref().map(crate::activity::Statement::detail);
-                detail.ok_or_else(|| Refusal::not_found(format!("statement {id} has no record")))
-            }
-            Found::Ended(past) => Ok(past.detail.clone()),
+        let ticket = match self.find(id, viewer)? {
+            Found::Running(ticket) => ticket,
+            Found::Ended(past) => return Ok(past.detail.clone()),
+        };
+        let running = ticket.statement.as_ref().map(Statement::detail);
+        // It may have ended meanwhile, and then its plan is in the history only.
+        match (self.shared.history.get(ticket.number), running) {
+            (Some(past), _) => Ok(past.detail.clone()),
+            (None, Some(detail)) => Ok(detail),
+            (None, None) => Err(Refusal::not_found(format!("statement {id} has no record"))),
         }
     }
 

@@ -14,11 +14,14 @@ use tokio::sync::Semaphore;
 use super::route::Web;
 use crate::state::Shared;
 
-/// The time in which a client has to send the headers of a request.
+/// The maximum time until the headers of a request have arrived.
 const HEADERS: Duration = Duration::from_secs(10);
 
-/// The time of a request and its response, except for events.
+/// The maximum time of a request and its response, except for events.
 const TIME: Duration = Duration::from_secs(60);
+
+/// The maximum time of a stream of events. Its client opens another, with credentials that are still valid.
+const EVENTS: Duration = Duration::from_secs(60 * 60);
 
 /// The maximum size of the headers of a request, in bytes.
 const REQUEST: usize = 16 << 10;
@@ -63,7 +66,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, web: &Arc<Web>) {
     let too_long = async {
         tokio::time::sleep(TIME).await;
         if streams.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
+            tokio::time::sleep(EVENTS).await;
         }
     };
     // A client that fails tries again.

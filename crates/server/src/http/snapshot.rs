@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use galatea::{DeviceActivity, EngineActivity, QueryInfo, RegionContent, RegionInfo};
 
-use super::sampler::Rates;
+use super::rates::Rates;
 use super::viewer::Viewer;
 use crate::activity::milliseconds;
 use crate::feed::{

@@ -2,7 +2,7 @@
 // The page: reads the feed of /api and shows it. The version of the feed is 1 (docs/src/reference/feed.md).
 
 const $ = (id) => document.getElementById(id);
-const page = { events: null, chosen: null, history: [], skew: 0, cancelling: new Set() };
+const page = { events: null, chosen: null, history: [], skew: 0 };
 
 function status(text, kind) {
   $("connection").textContent = text;
