@@ -15,6 +15,7 @@
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
 //! log         warnings of the engine
+//! top_view    the lines of galatea top
 //! interrupt   Ctrl-C cancels, a second press ends the process (signals)
 //! ```
 //!
@@ -39,6 +40,7 @@ mod shell;
 mod signals;
 mod statement_help;
 mod statements;
+mod top_view;
 mod version;
 
 use std::io::Write;

@@ -311,6 +311,11 @@ impl Engine {
         })
     }
 
+    /// The store, if it was needed before.
+    pub fn opened_store(&self) -> Option<&Arc<Store>> {
+        self.store.get()
+    }
+
     /// Waits until loaded columns have been written to the column cache on disk, at most for `time`. Blocks
     /// the thread. Returns whether all have been written.
     pub fn wait_for_column_writes(&self, time: Duration) -> bool {

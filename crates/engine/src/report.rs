@@ -6,9 +6,14 @@
 //! the report of the last plan in a [`QueryReports`], an extension of its configuration, so that a front end
 //! (the command line's footer, a benchmark) reads it without access to plans.
 
+mod admission;
 mod run;
+mod timeline;
 
+pub use admission::QueryAdmission;
+pub(crate) use admission::{PipelineDemand, StarvedPipeline};
 pub use run::{PipelineId, RunReport};
+pub use timeline::{Span, SpanPhase, Timeline};
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -123,6 +128,8 @@ pub struct QueryReport {
     pub link_bytes: u64,
     /// The last progress; `None` if the query has not begun to run on a device.
     pub progress: Option<QueryProgress>,
+    /// Its pipelines that run on a device or wait for it.
+    pub admission: QueryAdmission,
 }
 
 impl QueryReport {
@@ -175,6 +182,7 @@ impl QueryReport {
             device_bytes: 0,
             link_bytes: 0,
             progress: None,
+            admission: QueryAdmission::default(),
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Operators above a scan process rows as they arrive, or collect them all first. While scans read, their
 //! progress is the progress of the query; after them the query continues to compute for an unknown time. A
-//! plan with GPU subtrees reports progress of its own (`report.rs`).
+//! plan with GPU subtrees reports progress of its own (`report.rs`), except while CPU operators feed a
+//! subtree.
 
 use crate::nodes::GpuExec;
 use crate::report::{QueryProgress, QueryStep};
@@ -53,6 +54,26 @@ impl ScanProgress {
             },
         }
     }
+}
+
+/// Rows that the scans of a running plan have read so far, also those that feed a GPU subtree; `None` before
+/// the first row.
+pub fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<QueryProgress> {
+    let done = rows_of_scans(plan);
+    (done > 0).then_some(QueryProgress {
+        step: QueryStep::Reading,
+        done,
+        total: None,
+    })
+}
+
+fn rows_of_scans(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let children = plan.children();
+    if children.is_empty() {
+        let read = plan.metrics().and_then(|metrics| metrics.output_rows());
+        return read.unwrap_or_default() as u64;
+    }
+    children.into_iter().map(rows_of_scans).sum()
 }
 
 /// Adds the scans below `plan`. Returns false if its nodes include a GPU subtree.

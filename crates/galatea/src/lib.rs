@@ -32,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activity;
 mod asof;
 mod calibration;
 mod directories;
@@ -56,17 +57,23 @@ mod sql;
 mod system_settings;
 mod system_tables;
 
+pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};
 pub use galatea_engine::config::{EngineSettings, GalateaConfig, SettingReference};
 pub use galatea_engine::device::calibration::Calibrated;
+pub use galatea_engine::device::{DeviceActivity, DeviceCeilings, RegionContent};
 pub use galatea_engine::engine::{Engine, EngineBuilder};
-pub use galatea_engine::explain::outline;
-pub use galatea_engine::report::{
-    QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,
+pub use galatea_engine::explain::{
+    PlanEdge, PlanEdgeKind, PlanFact, PlanGraph, PlanNode, outline, plan_graph,
 };
+pub use galatea_engine::report::{
+    QueryAdmission, QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep, RunReport,
+    Span, SpanPhase, Timeline,
+};
+pub use galatea_memory::regions::{PipelineName, QueryInfo, RegionInfo, RegionKind, SpillCounts};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
@@ -80,7 +87,7 @@ pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
 pub use galatea_engine::plans::PlanStatistics;
 pub use galatea_engine::policies;
-pub use galatea_engine::scan_progress::ScanProgress;
+pub use galatea_engine::scan_progress::{ScanProgress, rows_read};
 pub use galatea_engine::stream;
 
 use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};

@@ -37,6 +37,8 @@ pub(crate) struct Role {
     pub(crate) alter_system: bool,
     /// `galatea.device = 'emulated'`.
     pub(crate) emulated_device: bool,
+    /// On the page: the statements of all users, and their cancellation.
+    pub(crate) admin: bool,
     pub(crate) limits: Limits,
 }
 
@@ -71,8 +73,14 @@ impl Role {
             external_tables: false,
             alter_system: false,
             emulated_device,
+            admin: true,
             limits,
         }
+    }
+
+    /// Whether all tables are visible.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.tables.iter().any(|pattern| pattern == "*")
     }
 
     /// Whether a table of this name is visible.

@@ -85,6 +85,20 @@ fn refused(error: &FlightError) -> ClientError {
     ClientError::Refused(message(error))
 }
 
+/// `HOST:PORT` of `HOST` or `HOST:PORT`; `None` if it is neither.
+pub(crate) fn with_port(address: &str, port: u16) -> Option<String> {
+    if address.is_empty() || address.contains(['/', ' ']) {
+        return None;
+    }
+    let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
+        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+    });
+    Some(match has_port {
+        true => address.to_string(),
+        false => format!("{address}:{port}"),
+    })
+}
+
 impl Client {
     /// Connects to `HOST` or `HOST:PORT`, with TLS if the certificate of an authority is given.
     ///
@@ -98,19 +112,9 @@ impl Client {
         let wrong = || ClientError::Address {
             address: address.to_string(),
         };
-        if address.is_empty() || address.contains(['/', ' ']) {
-            return Err(wrong());
-        }
-        let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
-            port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-        });
-        let port = if has_port {
-            String::new()
-        } else {
-            format!(":{PORT}")
-        };
+        let server = with_port(address, PORT).ok_or_else(wrong)?;
         let scheme = if authority.is_some() { "https" } else { "http" };
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}{port}"))
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{server}"))
             .map_err(|_| wrong())?
             .connect_timeout(CONNECT);
         let failed = |error: &dyn std::error::Error| {

@@ -34,7 +34,7 @@ pub(crate) struct Job {
     pub(crate) account: Arc<Account>,
     pub(crate) protocol: &'static str,
     pub(crate) work: Work,
-    /// The statement for the log; empty if it is not logged.
+    /// The statement.
     pub(crate) statement: Arc<str>,
     /// The limit of time.
     pub(crate) time: Option<Duration>,
@@ -114,7 +114,7 @@ pub(crate) async fn start(
     began: impl FnOnce(&Arc<Ticket>),
     ended: impl FnOnce(&Ticket) + Send + 'static,
 ) -> Result<Rows, Failure> {
-    let ticket = shared.begin()?;
+    let ticket = shared.begin(&job.account, job.protocol, &job.statement)?;
     began(&ticket);
     let (planned, schema) = oneshot::channel();
     let (sender, batches) = mpsc::channel(BATCHES);
@@ -124,12 +124,21 @@ pub(crate) async fn start(
     shared.queries.spawn(async move {
         // Also if the task panics.
         let _end = End {
-            state,
+            state: Arc::clone(&state),
             ticket: Arc::clone(&own),
             ended: Some(ended),
         };
-        run(job, &own, planned, &sender).await;
+        let logs = state.config.log_statements;
+        let outcome = run(job, &own, planned, &sender, logs).await;
         completed.store(true, Ordering::Release);
+        // The client receives the end of its rows before the history is written.
+        drop(sender);
+        if let Some(statement) = &own.statement {
+            let error = outcome.failure.as_ref();
+            let label = error.map_or("done", |failure| failure.kind.label());
+            let message = error.map(|failure| failure.message.as_str());
+            state.history.add(statement, label, message, outcome.at);
+        }
     });
     let schema = schema.await.unwrap_or_else(|_| Err(panicked()))?;
     Ok(Rows {
@@ -164,12 +173,19 @@ struct Progress {
     planned: Option<oneshot::Sender<Result<SchemaRef, Failure>>>,
 }
 
+/// The end of a query.
+struct Outcome {
+    failure: Option<Failure>,
+    at: Instant,
+}
+
 async fn run(
     job: Job,
     ticket: &Ticket,
     planned: oneshot::Sender<Result<SchemaRef, Failure>>,
     batches: &mpsc::Sender<Result<RecordBatch, Failure>>,
-) {
+    logs: bool,
+) -> Outcome {
     let Job {
         ctx,
         account,
@@ -199,25 +215,28 @@ async fn run(
             FailureKind::Time,
             format!("the query took longer than {:?}, the maximum (limits.time)", limit.unwrap_or_default()),
         )),
-        outcome = send(ctx, work, rows, &mut progress, batches) => outcome,
+        outcome = send(ctx, work, rows, &mut progress, ticket, batches) => outcome,
     };
+    let at = Instant::now();
     // Another query may begin before the client has read the last rows.
     drop(permit);
     log(
         &account,
         protocol,
-        &statement,
+        if logs { &statement } else { "" },
         &progress,
-        begun,
+        at - begun,
         outcome.as_ref().err(),
     );
-    if let Err(failure) = outcome {
+    let failure = outcome.err();
+    if let Some(failure) = failure.clone() {
         match progress.planned.take() {
             // The client may be gone.
             Some(planned) => drop(planned.send(Err(failure))),
             None => drop(batches.send_timeout(Err(failure), LAST_ERROR).await),
         }
     }
+    Outcome { failure, at }
 }
 
 /// Plans and executes, and sends all batches.
@@ -226,6 +245,7 @@ async fn send(
     work: Work,
     limit: Option<u64>,
     progress: &mut Progress,
+    ticket: &Ticket,
     batches: &mpsc::Sender<Result<RecordBatch, Failure>>,
 ) -> Result<(), Failure> {
     let started = planning::start(ctx, work).await?;
@@ -239,6 +259,9 @@ async fn send(
     let Some(Started { plan, mut rows }) = started else {
         return Ok(());
     };
+    if let Some(statement) = &ticket.statement {
+        statement.runs(&plan);
+    }
     progress.plan = Some(plan);
     while let Some(batch) = rows.next().await {
         let batch = batch?;
@@ -257,6 +280,9 @@ async fn send(
             return Err(Failure::new(FailureKind::Cancelled, "the client left"));
         }
         progress.rows = sent;
+        if let Some(statement) = &ticket.statement {
+            statement.sent(sent);
+        }
     }
     Ok(())
 }
@@ -267,10 +293,10 @@ fn log(
     protocol: &'static str,
     statement: &str,
     progress: &Progress,
-    begun: Instant,
+    elapsed: Duration,
     failure: Option<&Failure>,
 ) {
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = elapsed.as_secs_f64();
     let outcome = failure.map_or("done", |failure| failure.kind.label());
     counter!(QUERIES, "protocol" => protocol, "outcome" => outcome).increment(1);
     counter!(ROWS, "protocol" => protocol).increment(progress.rows);

@@ -17,7 +17,7 @@ use crate::planning::Context;
 use crate::state::Shared;
 use crate::tables;
 use crate::tls::{self, Pem};
-use crate::{http, postgres};
+use crate::{http, postgres, recorder};
 
 /// Threads of the connections.
 const CONNECTION_THREADS: usize = 2;
@@ -98,7 +98,7 @@ impl Server {
         }
         let pem = config.tls.as_ref().map(Pem::read).transpose()?;
         let acceptor = pem.as_ref().map(Pem::acceptor).transpose()?;
-        let recorder = http::install_recorder();
+        let recorder = recorder::install();
         let started = |runtime: std::io::Result<Runtime>| {
             runtime.map_err(|cause| ServerError::Failed(format!("cannot start threads: {cause}")))
         };
@@ -187,7 +187,7 @@ impl Server {
         self.postgres
     }
 
-    /// The address of `/healthz` and `/metrics`.
+    /// The address of the page, its feed, `/healthz` and `/metrics`.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }

@@ -213,7 +213,7 @@ impl Session {
             )
         })?;
         catalog.register_schema(SCHEMA, Arc::new(granted))?;
-        if !role.tables.iter().any(|pattern| pattern == "*") {
+        if !role.sees_all() {
             for name in SYSTEM_FUNCTIONS {
                 ctx.deregister_udtf(name);
             }
@@ -362,16 +362,12 @@ impl Session {
             Some(frame) => Work::Frame(frame.clone()),
             None => Work::Statement(prepared.text.to_string()),
         };
-        let statement = match self.shared.config.log_statements {
-            true => Arc::clone(&prepared.text),
-            false => Arc::from(""),
-        };
         let job = Job {
             ctx: self.ctx.clone(),
             account: Arc::clone(&self.account),
             protocol: self.protocol,
             work,
-            statement,
+            statement: Arc::clone(&prepared.text),
             time: self.time_limit(),
             permit: self.account.query_permit()?,
         };

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use datafusion::catalog::SchemaProvider;
-use datafusion::execution::cache::cache_manager::CacheManagerConfig;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use galatea::{EmulatorOptions, Engine, EngineSettings};
 use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::access::{Limits, Role};
+use crate::access::Role;
+pub(crate) use crate::account::{Account, Permit};
+use crate::activity::{History, Statement};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::failure::{Failure, FailureKind};
@@ -27,94 +27,12 @@ const WRONG_CREDENTIALS: Duration = Duration::from_millis(300);
 /// The name of the account of all clients of a server without users.
 const LOCAL: &str = "local";
 
-/// A user or a token, with the use of its limits.
-#[derive(Debug)]
-pub(crate) struct Account {
-    /// The name of the user or the token.
-    pub(crate) name: String,
-    pub(crate) role: Arc<Role>,
-    /// The runtime of DataFusion, with the memory pool of the account.
-    pub(crate) runtime: Arc<RuntimeEnv>,
-    queries: AtomicUsize,
-    sessions: AtomicUsize,
-}
-
-impl Account {
-    fn new(name: &str, role: &Arc<Role>) -> Result<Arc<Self>, ServerError> {
-        let mut runtime = RuntimeEnvBuilder::new()
-            .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0));
-        if let Some(memory) = role.limits.memory {
-            runtime = runtime.with_memory_limit(memory, 1.0);
-        }
-        Ok(Arc::new(Self {
-            name: name.to_string(),
-            role: Arc::clone(role),
-            runtime: runtime.build_arc()?,
-            queries: AtomicUsize::new(0),
-            sessions: AtomicUsize::new(0),
-        }))
-    }
-
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.role.limits
-    }
-
-    /// Counts a query until the permit is dropped.
-    pub(crate) fn query_permit(self: &Arc<Self>) -> Result<Permit, Failure> {
-        let limit = self.limits().queries.unwrap_or(usize::MAX);
-        Permit::new(self, |account| &account.queries, limit).ok_or_else(|| {
-            Failure::new(
-                FailureKind::Limit,
-                format!(
-                    "{} has {limit} running queries, the maximum (limits.queries)",
-                    self.name
-                ),
-            )
-        })
-    }
-
-    /// Counts a session until the permit is dropped.
-    pub(crate) fn session_permit(self: &Arc<Self>, limit: usize) -> Result<Permit, Failure> {
-        Permit::new(self, |account| &account.sessions, limit).ok_or_else(|| {
-            Failure::new(
-                FailureKind::Limit,
-                format!(
-                    "{} has {limit} sessions, the maximum (limits.sessions)",
-                    self.name
-                ),
-            )
-        })
-    }
-}
-
-/// A counted query or session of an account.
-#[derive(Debug)]
-pub(crate) struct Permit {
-    account: Arc<Account>,
-    counter: fn(&Account) -> &AtomicUsize,
-}
-
-impl Permit {
-    fn new(account: &Arc<Account>, counter: fn(&Account) -> &AtomicUsize, limit: usize) -> Option<Self> {
-        let add = |count| (count < limit).then_some(count + 1);
-        let added = counter(account).fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-        added.ok().map(|_| Self {
-            account: Arc::clone(account),
-            counter,
-        })
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        (self.counter)(&self.account).fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// A running query, which can be stopped.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) number: u64,
+    /// Its record for the page, if the server has one.
+    pub(crate) statement: Option<Statement>,
     stop: watch::Sender<Option<Failure>>,
 }
 
@@ -161,6 +79,8 @@ pub(crate) struct Shared {
     secret: [u8; 32],
     numbers: AtomicU64,
     running: Mutex<HashMap<u64, Arc<Ticket>>>,
+    /// The last statements that have ended.
+    pub(crate) history: History,
     stopping: watch::Sender<bool>,
 }
 
@@ -201,6 +121,7 @@ impl Shared {
             secret: password::random()?,
             numbers: AtomicU64::new(1),
             running: Mutex::new(HashMap::new()),
+            history: History::default(),
             stopping: watch::Sender::new(false),
             config,
         }))
@@ -260,13 +181,21 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Registers a query.
+    /// Registers a query of a client.
     ///
     /// # Errors
     /// The server shuts down.
-    pub(crate) fn begin(&self) -> Result<Arc<Ticket>, Failure> {
+    pub(crate) fn begin(
+        &self,
+        account: &Arc<Account>,
+        protocol: &'static str,
+        text: &Arc<str>,
+    ) -> Result<Arc<Ticket>, Failure> {
+        let number = self.number();
+        let records = self.config.http.is_some();
         let ticket = Arc::new(Ticket {
-            number: self.number(),
+            number,
+            statement: records.then(|| Statement::new(number, account, protocol, text)),
             stop: watch::Sender::new(None),
         });
         let mut running = self.running.lock();
@@ -283,6 +212,18 @@ impl Shared {
         let mut running = self.running.lock();
         running.remove(&ticket.number);
         gauge!(crate::metrics::RUNNING).set(running.len() as f64);
+    }
+
+    /// The running queries, by their start.
+    pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
+        let mut tickets: Vec<_> = self.running.lock().values().cloned().collect();
+        tickets.sort_unstable_by_key(|ticket| ticket.number);
+        tickets
+    }
+
+    /// A running query by its number.
+    pub(crate) fn ticket(&self, number: u64) -> Option<Arc<Ticket>> {
+        self.running.lock().get(&number).cloned()
     }
 
     /// The number of running queries.

@@ -22,7 +22,7 @@ pub(crate) use bench::{
 pub(crate) use first::{DuckDb, FirstArguments, WorkloadArguments};
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;
-pub(crate) use serve::{ConnectArguments, PartServe, ServeArguments};
+pub(crate) use serve::{ConnectArguments, PartServe, ServeArguments, TopArguments};
 pub(crate) use work::{AllWork, Work};
 
 use crate::output::{Format, RowLimit};
@@ -129,6 +129,8 @@ pub(crate) enum Command {
     Serve(Box<ServeArguments>),
     /// Run SQL on a server, with the output formats and the prompt of galatea.
     Connect(Box<ConnectArguments>),
+    /// Show the state of a server: device memory, bandwidths, statements. Ctrl-C ends it.
+    Top(TopArguments),
     /// Measure queries of Galatea, of DataFusion on the CPU and of DuckDB, or single parts of the engine.
     #[command(hide = true)]
     Bench(Box<BenchArguments>),

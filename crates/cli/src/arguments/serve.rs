@@ -1,4 +1,4 @@
-//! Arguments of `galatea serve` and `galatea connect`.
+//! Arguments of `galatea serve`, `galatea connect` and `galatea top`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) struct ServeArguments {
     /// Address of the Postgres protocol, such as 127.0.0.1:5432.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) postgres: Option<SocketAddr>,
-    /// Address of /healthz and /metrics.
+    /// Address of the page, its feed, /healthz and /metrics, such as 127.0.0.1:9090.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
     /// Folders of tables: the file sales.parquet and the folder sales are the table sales.
@@ -63,4 +63,26 @@ pub(crate) struct ConnectArguments {
     pub(crate) ca: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) query: QueryArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// Server: HOST or HOST:PORT of its page.
+    #[arg(value_name = "HOST", default_value = "127.0.0.1:9090")]
+    pub(crate) server: String,
+    /// Print the state once, without colours, and exit.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// With --once: print the document of the feed (docs/src/reference/feed.md).
+    #[arg(long, requires = "once")]
+    pub(crate) json: bool,
+    /// User who logs in.
+    #[arg(short, long, value_name = "NAME", requires = "password_file")]
+    pub(crate) user: Option<String>,
+    /// File with the password of the user; - reads a line of standard input.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// File with a token, instead of a user and a password.
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    pub(crate) token_file: Option<PathBuf>,
 }

@@ -10,18 +10,31 @@ use crate::errors::CliError;
 use crate::remote::Remote;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &ConnectArguments) -> Result<(), CliError> {
-    let credentials = match (&arguments.user, &arguments.password_file, &arguments.token_file) {
-        (Some(user), Some(path), _) => Credentials::Password {
-            user: user.clone(),
-            password: first_line(path)?,
-        },
-        (_, _, Some(path)) => Credentials::Token(first_line(path)?),
-        _ => Credentials::None,
-    };
+    let credentials = credentials(
+        arguments.user.as_deref(),
+        arguments.password_file.as_deref(),
+        arguments.token_file.as_deref(),
+    )?;
     let client = Client::connect(&arguments.server, arguments.ca.as_deref(), &credentials).await?;
     let mut shell = super::shell(session, &arguments.query).await?;
     shell.remote = Some(Remote::new(client, &arguments.server));
     super::prompt_or_all(&mut shell, &arguments.query).await
+}
+
+/// The credentials in files.
+pub(super) fn credentials(
+    user: Option<&str>,
+    password: Option<&Path>,
+    token: Option<&Path>,
+) -> Result<Credentials, CliError> {
+    Ok(match (user, password, token) {
+        (Some(user), Some(path), _) => Credentials::Password {
+            user: user.to_string(),
+            password: first_line(path)?,
+        },
+        (_, _, Some(path)) => Credentials::Token(first_line(path)?),
+        _ => Credentials::None,
+    })
 }
 
 /// The first line of a file; `-` is standard input.

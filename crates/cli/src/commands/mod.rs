@@ -22,6 +22,7 @@ mod random;
 mod residency;
 mod serve;
 mod sort;
+mod top;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -66,6 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Optimize(files)) => optimize::run(&session, &files).await,
         Some(Command::Serve(serve)) => serve::run(&session, &serve).await,
         Some(Command::Connect(connect)) => connect::run(&session, &connect).await,
+        Some(Command::Top(arguments)) => top::run(&session, &arguments).await,
         Some(Command::Bench(arguments)) => match &arguments.part {
             None => bench::run(&session, &arguments).await,
             Some(PartBench::First(part)) => first::run(&session, part).await,

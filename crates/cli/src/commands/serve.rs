@@ -68,14 +68,13 @@ fn started(server: &Server, is_open: bool) -> String {
         server.tables(),
         super::doctor::device_line()
     );
-    for (name, address) in [
-        ("Flight SQL", server.flight()),
-        ("Postgres", server.postgres()),
-        ("HTTP", server.http()),
-    ] {
+    for (name, address) in [("Flight SQL", server.flight()), ("Postgres", server.postgres())] {
         if let Some(address) = address {
             text += &format!("{name:<10} {address}\n");
         }
+    }
+    if let Some(address) = server.http() {
+        text += &format!("{:<10} http://{address}/\n", "Page");
     }
     if is_open {
         text += "No users are configured: every client that reaches these addresses has access.\n";

@@ -1,4 +1,4 @@
-//! `galatea serve` and `galatea connect`.
+//! `galatea serve`, `galatea connect` and `galatea top`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -49,6 +49,11 @@ fn unsafe_and_wrong_configurations_are_refused() {
     let absent = galatea(directory.path(), &["connect", "127.0.0.1:1", "-c", "SELECT 1"]);
     assert_eq!(absent.code, 1);
     assert!(absent.err.contains("cannot connect to 127.0.0.1:1"), "{absent:?}");
+    let absent = galatea(directory.path(), &["top", "127.0.0.1:1", "--once"]);
+    assert_eq!(absent.code, 1);
+    assert!(absent.err.contains("cannot connect to 127.0.0.1:1"), "{absent:?}");
+    let wrong = galatea(directory.path(), &["top", "--json"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
 }
 
 #[test]
@@ -63,6 +68,8 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
     let arguments = [
         "serve",
         "--flight",
+        "127.0.0.1:0",
+        "--http",
         "127.0.0.1:0",
         "--data",
         "data",
@@ -82,6 +89,12 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
         .find(|line| line.starts_with("Flight SQL"))
         .expect("an address");
     let address = flight.split_whitespace().last().expect("an address").to_string();
+    let page = lines.find(|line| line.starts_with("Page")).expect("a page");
+    let page = page.split_whitespace().last().expect("an address");
+    let page = page
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .to_string();
     // The server may write its log at any time.
     std::thread::spawn(move || lines.for_each(drop));
 
@@ -121,6 +134,24 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
     );
     assert_eq!(error.code, 1);
     assert!(error.err.contains("colour"), "{error:?}");
+
+    let top = galatea(directory.path(), &["top", &page, "--once"]);
+    assert_eq!(top.code, 0, "{top:?}");
+    let statement = "done      CPU ";
+    let line = top
+        .out
+        .lines()
+        .find(|line| line.ends_with("SELECT * FROM fruit ORDER BY id"));
+    assert!(line.is_some_and(|line| line.contains(statement)), "{top:?}");
+    assert!(
+        top.out.contains("local, administrator") && !top.out.contains('\x1b'),
+        "{top:?}"
+    );
+    let json = galatea(directory.path(), &["top", &page, "--once", "--json"]);
+    assert!(
+        json.out.starts_with("{\"version\":1,") && json.out.contains("FROM fruit"),
+        "{json:?}"
+    );
 
     let killed = Command::new("kill")
         .arg("-TERM")

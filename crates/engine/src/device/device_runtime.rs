@@ -15,6 +15,7 @@ use galatea_memory::transfer::{Method, TransferError, link_rates};
 use galatea_store::PageDecoder;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Bytes that are transferred to measure the transfer methods.
@@ -32,6 +33,8 @@ pub struct DeviceRuntime {
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
     page_decoder: Arc<PageDecoder>,
+    /// Bytes that pipelines have read from device memory.
+    bytes_read: AtomicU64,
     /// The meaning of `galatea.memory.gpu_limit = 'auto'`.
     pub(crate) automatic_limit: u64,
 }
@@ -95,6 +98,7 @@ impl DeviceRuntime {
             prepared: PreparedPipelines::default(),
             streams: Mutex::new(Vec::new()),
             staging: Mutex::new(Vec::new()),
+            bytes_read: AtomicU64::new(0),
         })
     }
 
@@ -201,6 +205,16 @@ impl DeviceRuntime {
             evicted: self.memory().evicted(),
             link: self.device().link_use(),
         }
+    }
+
+    /// Counts bytes that a pipeline has read from device memory.
+    pub(crate) fn count_read(&self, bytes: u64) {
+        self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that pipelines have read from device memory since it was opened. A pipeline counts when it ends.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     /// The cache of launch inputs.

@@ -11,8 +11,10 @@
 //! demand          the memory demand of a pipeline, predicted, then measured
 //! persistent      the number of running stream kernels
 //! error           the reasons why a run has no result
+//! activity        memory, pipelines and transfers at one moment
 //! ```
 
+mod activity;
 pub mod calibration;
 pub(crate) mod chunk_table;
 pub(crate) mod columns;
@@ -24,6 +26,7 @@ pub(crate) mod launches;
 pub(crate) mod persistent;
 pub(crate) mod prepared;
 
+pub use activity::{DeviceActivity, DeviceCeilings, RegionContent};
 pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};
 pub use error::RunError;
 pub(crate) use error::check;

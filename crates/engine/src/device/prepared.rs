@@ -60,6 +60,7 @@ pub struct Prepared {
 /// How a pipeline was prepared.
 #[derive(Debug)]
 struct Made {
+    begun: Instant,
     took: Duration,
     compiled: Compiled,
 }
@@ -193,6 +194,8 @@ pub struct Preparation {
     pub compile: Duration,
     /// Time of both, if they were done before the run.
     pub ahead: Duration,
+    /// The start of that time.
+    pub ahead_begun: Option<Instant>,
     /// Source of the kernel; `None` if the whole pipeline was cached from an earlier run.
     pub compiled: Option<Compiled>,
 }
@@ -343,6 +346,7 @@ impl PreparedPipelines {
                 generate: start.elapsed(),
                 compile: Duration::ZERO,
                 ahead: made.as_ref().map_or(Duration::ZERO, |made| made.took),
+                ahead_begun: made.as_ref().map(|made| made.begun),
                 compiled: made.map(|made| made.compiled),
             });
         }
@@ -388,6 +392,7 @@ impl PreparedPipelines {
             generate,
             compile,
             ahead: Duration::ZERO,
+            ahead_begun: None,
             compiled: Some(compiled),
         })
     }
@@ -401,10 +406,15 @@ impl PreparedPipelines {
         build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<(), RunError> {
+        let begun = Instant::now();
         let made = self.prepare(device, plan, view, build_sides, options)?;
         if let Some(compiled) = made.compiled {
             let took = made.ahead + made.generate + made.compile;
-            *made.pipeline.made_ahead.lock() = Some(Made { took, compiled });
+            *made.pipeline.made_ahead.lock() = Some(Made {
+                begun,
+                took,
+                compiled,
+            });
         }
         Ok(())
     }

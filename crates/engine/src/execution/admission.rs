@@ -11,7 +11,7 @@ use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
 use crate::joins::build_table::{BuiltSides, SideRows};
 use crate::metrics;
-use crate::report::RunReport;
+use crate::report::{PipelineDemand, RunReport, SpanPhase, StarvedPipeline};
 use crate::results::queue::ResultQueue;
 use crate::string::interned::InternedWords;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
@@ -20,7 +20,7 @@ use galatea_codegen::output;
 use galatea_codegen::strategy::Strategy;
 use galatea_codegen::{RowOrder, SinkPlan};
 use galatea_device::{DeviceError, Origin, Tier};
-use galatea_memory::regions::{Ablation, Demand, PipelineName, Use};
+use galatea_memory::regions::{Ablation, AdmissionTicket, Demand, PipelineName, Use};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,8 +53,10 @@ impl Run<'_> {
         };
         let name = PipelineName::new(self.pipeline.number(), self.name());
         let (priority, came) = (self.config.priority.priority(), Instant::now());
+        let mut shown = PipelineDemand::wait(self.progress, demand.bytes());
         let ticket = (memory.admission()).begin(name, priority, demand, capacity, self.cancelled);
         let ticket = ticket.ok_or(RunError::Cancelled)?;
+        shown.admitted();
         metrics::waited(came.elapsed());
         if self.is_short(inputs) {
             ticket.set_brief();
@@ -64,7 +66,7 @@ impl Run<'_> {
             inputs: Some(inputs),
         };
         // The failed attempt has freed all of its device memory.
-        let waits = || !naive && ticket.wait_for_room(self.cancelled);
+        let waits = || !naive && self.wait_for_room(&ticket);
         let outcome = self.attempts(admitted, waits);
         if let Ok((_, report)) = &outcome {
             tracing::debug!(
@@ -173,6 +175,11 @@ impl Run<'_> {
         report.generate = preparation.generate;
         report.compile = preparation.compile;
         report.ahead = preparation.ahead;
+        let compiled = preparation.generate + preparation.compile;
+        report.timeline.add(SpanPhase::Compile, start, compiled);
+        if let Some(begun) = preparation.ahead_begun {
+            report.timeline.add(SpanPhase::Compile, begun, preparation.ahead);
+        }
         let origin = (preparation.compiled).map_or(Origin::Memory, |compiled| compiled.origin);
         report.compiled = match (origin, pipeline.tier) {
             (Origin::Disk, Tier::Optimised) => "disk",
@@ -213,6 +220,7 @@ impl Run<'_> {
         }
         let output = outcome?;
         report.total = start.elapsed();
+        report.timeline.ended(start);
         if self.part.is_none() {
             self.observe(admitted, &pipeline.bound, &output, &report);
         }
@@ -295,7 +303,7 @@ impl Run<'_> {
             report.preemptions += 1;
             sides.park();
             loop {
-                let waited = admitted.ticket.wait_for_room(self.cancelled);
+                let waited = self.wait_for_room(admitted.ticket);
                 self.check()?;
                 let mut uses = progress.sink.uses();
                 uses.extend(sides.uses());
@@ -311,6 +319,12 @@ impl Run<'_> {
             sides.used_by(self.runtime, &streams.compute)?;
             pass = self.pass(pipeline, streams, admitted, keep, &sides, *progress, report)?;
         }
+    }
+
+    /// Waits until another attempt to get memory is worthwhile. Returns false if no memory will be released.
+    pub(super) fn wait_for_room(&self, ticket: &AdmissionTicket<'_>) -> bool {
+        let _shown = StarvedPipeline::of(self.progress);
+        ticket.wait_for_room(self.cancelled)
     }
 
     /// Whether columns for all rows would need much memory although the filters may pass few rows.

@@ -19,7 +19,7 @@ use crate::device::{DeviceRuntime, RunError};
 use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::joins::build_table::SideRows;
 use crate::metrics::{self, PipelineOutcome};
-use crate::report::{PlanReport, QueryStep, RunReport};
+use crate::report::{PlanReport, QueryStep, RunReport, SpanPhase};
 use crate::results::queue::ResultQueue;
 use crate::session::Session;
 use arrow::datatypes::Schema;
@@ -143,6 +143,7 @@ impl Job {
                 report.loaded = self.work.view.loaded.clone();
                 let strategy = &*report.strategy;
                 tracing::debug!(pipeline = %report.pipeline, strategy, rows = report.rows, "a pipeline ran");
+                device.count_read(report.device_bytes);
                 metrics::ran(&device.device_use(), report);
             }
             // The task that would count the cancellation no longer exists.
@@ -227,7 +228,9 @@ impl Executor<'_> {
             .clone()
             .map(|side| sides[side].rows())
             .collect();
+        let loading = Instant::now();
         let view = self.view(pipeline, &plan, &rows).await?;
+        let loaded = loading.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let load_time = started.elapsed();
         self.report.update(|report| report.phases.load += load_time);
@@ -239,12 +242,15 @@ impl Executor<'_> {
             view,
             keep,
         };
-        let (output, report, _) = self
+        let (output, mut report, _) = self
             .launch(work, |run| {
                 let (output, report) = run.execute_over(sides)?;
                 Ok((output, report, Vec::new()))
             })
             .await?;
+        if report.loaded.is_some() {
+            report.timeline.add(SpanPhase::Load, loading, loaded);
+        }
         Ok((output, report))
     }
 

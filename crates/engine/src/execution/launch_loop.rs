@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         // streams are done.
         let _settle = Settle(streams);
         report.link_bytes += residency.begin(streams, self.view)?;
-        report.transfer += transfer_start.elapsed();
+        report.transferred(transfer_start);
         if order.is_none() {
             report.resident = residency.ready() == self.chunks.len();
             report.way = residency.way();
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
             let chunks = inputs.order.as_slice().into();
             results::Rows::new(self.plan, self.view, chunks, sides.string_rows(), outlet())
         });
-        let started = compute.record()?;
+        let (started, queued) = (compute.record()?, Instant::now());
         let mut launch =
             |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {
                 args.arrivals = arrivals;
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
         if gives_way {
             let ended = compute.record()?;
             compute.synchronize()?;
-            report.kernel += ended.elapsed_since(&started)?;
+            report.ran_kernels(queued, ended.elapsed_since(&started)?);
             sink.park();
             return Ok(Pass::GaveWay(Box::new(Progress {
                 sink,
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
         if let Some(part) = self.part.filter(|part| part.goes_on(bound)) {
             let ended = compute.record()?;
             compute.synchronize()?;
-            report.kernel += ended.elapsed_since(&started)?;
+            report.ran_kernels(queued, ended.elapsed_since(&started)?);
             sink.park();
             part.leave(pipeline, sink);
             return Ok(Pass::Done(Output::Returned(0)));
@@ -287,7 +287,7 @@ impl<'a> Run<'a> {
             let launches = self.runtime.launches();
             launches.keep(pipeline, residency.addresses(), self.chunks, Arc::clone(&inputs));
         }
-        report.kernel += ended.elapsed_since(&started)?;
+        report.ran_kernels(queued, ended.elapsed_since(&started)?);
         report.rows_passed = contents.rows_passed;
         report.link_bytes += contents.bytes;
         raise(contents.error, bound, self.plan)?;
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
                     // If the device is full, nothing has changed: the earliest query continues from this
                     // point once others have given way.
                     Err(error) if error.wants_memory() && admitted.ticket.is_first() => {
-                        if !admitted.ticket.wait_for_room(self.cancelled) {
+                        if !self.wait_for_room(admitted.ticket) {
                             self.check()?;
                             return Err(error);
                         }

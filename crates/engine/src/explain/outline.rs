@@ -69,7 +69,7 @@ fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, 
             facts(known, &format!("{rest}{bar}"), lines);
         }
         None => {
-            let line = with_sql_intervals(&Line(plan.as_ref()).to_string());
+            let line = line(plan.as_ref());
             lines.push(format!("{first}{line}{cost}"));
         }
     }
@@ -123,6 +123,11 @@ fn cost(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     } else {
         format!("  ({})", parts.join(", "))
     }
+}
+
+/// The line of a node without facts.
+pub(super) fn line(plan: &dyn ExecutionPlan) -> String {
+    with_sql_intervals(&Line(plan).to_string())
 }
 
 /// A node as its own line of EXPLAIN.

@@ -166,7 +166,7 @@ impl Pipeline {
     }
 
     /// The plans of CPU operators that feed it: that of its rows, then those of its build sides.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &InputPlan> {
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &InputPlan> {
         let rows = match &self.source {
             PipelineSource::Plan(input) => Some(input),
             _ => None,

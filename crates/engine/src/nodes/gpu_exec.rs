@@ -11,7 +11,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
 use crate::graph::{Edge, InputPlan, PipelineGraph};
 use crate::join_order::expected_rows;
-use crate::report::{PlanReport, RunReport};
+use crate::report::{PipelineId, PlanReport, RunReport};
 use crate::session::Session;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -51,6 +51,18 @@ pub struct GpuExec {
     last: Arc<Mutex<Option<Outcome>>>,
     /// Whether the operators above read all of its rows; false until the plan is finished.
     reads_all: Arc<AtomicBool>,
+}
+
+/// A pipeline as a node of a plan's graph.
+pub(crate) struct DescribedPipeline {
+    pub(crate) id: PipelineId,
+    /// Its edges, by build side.
+    pub(crate) edges: Vec<Edge>,
+    /// The plans of CPU operators that feed it.
+    pub(crate) inputs: Vec<Arc<dyn ExecutionPlan>>,
+    pub(crate) facts: Facts,
+    /// The report of its run, without those of other pipelines.
+    pub(crate) report: Option<RunReport>,
 }
 
 /// The result of the last execution, for EXPLAIN ANALYZE.
@@ -171,6 +183,39 @@ impl GpuExec {
             facts.push("fell back to the CPU", reason);
         }
         facts
+    }
+
+    /// Its pipelines after the last execution, in execution order, with the plans that feed each.
+    pub(crate) fn pipelines(&self) -> Vec<DescribedPipeline> {
+        let last = self.last.lock();
+        let (graph, report) = match &*last {
+            Some(Outcome::Ran(report, Some(graph))) => (&**graph, Some(report)),
+            Some(Outcome::Ran(report, None)) => (&self.graph, Some(report)),
+            _ => (&self.graph, None),
+        };
+        let described = graph.pipelines().map(|pipeline| {
+            let mut facts = Facts::planned(pipeline);
+            let report = report.and_then(|report| report.of(pipeline.id()));
+            if let Some(report) = report {
+                facts.add_run(report, false, None);
+            }
+            if let Some(Outcome::FellBack(reason)) = &*last
+                && pipeline.id() == graph.root_id()
+            {
+                facts.push("fell back to the CPU", reason);
+            }
+            DescribedPipeline {
+                id: pipeline.id(),
+                edges: pipeline.edges().collect(),
+                inputs: pipeline.inputs().map(|input| Arc::clone(input.shown())).collect(),
+                facts,
+                report: report.map(|report| RunReport {
+                    builds: Vec::new(),
+                    ..report.clone()
+                }),
+            }
+        });
+        described.collect()
     }
 
     /// Whether the last execution had to run on the CPU.

@@ -8,6 +8,6 @@
 mod gpu_exec;
 mod work_rows;
 
-pub(crate) use gpu_exec::note_readers;
+pub(crate) use gpu_exec::{DescribedPipeline, note_readers};
 pub use gpu_exec::{GpuExec, PlaceAgain};
 pub(crate) use work_rows::WorkRowsExec;

@@ -1,10 +1,11 @@
 //! The report of one pipeline run.
 
+use super::timeline::{SpanPhase, Timeline};
 use galatea_memory::transfer::Method;
 use galatea_store::LoadReport;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Number of a pipeline in its GPU subtree, in the order of execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +111,8 @@ pub struct RunReport {
     pub partitioning: Option<Box<RunReport>>,
     /// The number of the pipeline in its graph.
     pub pipeline: PipelineId,
+    /// The phases of the run on the host's clock.
+    pub timeline: Timeline,
 }
 
 impl RunReport {
@@ -184,5 +187,19 @@ impl RunReport {
         self.ahead += other.ahead;
         self.transfer += other.transfer;
         self.kernel += other.kernel;
+        self.timeline.merge(&other.timeline);
+    }
+
+    /// Adds time of making columns resident, which began at `begun`.
+    pub(crate) fn transferred(&mut self, begun: Instant) {
+        let took = begun.elapsed();
+        self.transfer += took;
+        self.timeline.add(SpanPhase::Transfer, begun, took);
+    }
+
+    /// Adds time of kernels on the device. The first was queued at `queued`.
+    pub(crate) fn ran_kernels(&mut self, queued: Instant, took: Duration) {
+        self.kernel += took;
+        self.timeline.add(SpanPhase::Kernel, queued, took);
     }
 }

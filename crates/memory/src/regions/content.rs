@@ -296,6 +296,7 @@ impl<T: Pod> Parked for Shared<T> {
             pages,
             pages_device: pages,
             pages_host: 0,
+            pages_disk: 0,
             pages_both: 0,
             pages_loading: 0,
             uses: 0,
@@ -314,6 +315,7 @@ impl<T: Pod> Parked for Shared<T> {
         info.pages_both = count(|page| matches!(page, PageState::Both(_)));
         info.pages_device = count(|page| matches!(page, PageState::Device)) + info.pages_both;
         info.pages_host = count(|page| matches!(page, PageState::Host(_))) + info.pages_both;
+        info.pages_disk = count(PageState::is_in_file);
         info
     }
 }

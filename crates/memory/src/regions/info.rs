@@ -29,6 +29,8 @@ pub struct RegionInfo {
     pub pages_device: usize,
     /// Number of pages with their content in host memory, or in a file.
     pub pages_host: usize,
+    /// Number of the latter pages with their content in a file.
+    pub pages_disk: usize,
     /// Number of pages with their content in both.
     pub pages_both: usize,
     /// Number of pages that have device memory, but not their content yet.

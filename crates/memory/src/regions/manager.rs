@@ -412,6 +412,7 @@ impl MemoryManager {
                     pages: region.parts.len(),
                     pages_device: here,
                     pages_host: region.parts.len(),
+                    pages_disk: 0,
                     pages_both: here,
                     pages_loading: region.pages().count() - here,
                     uses: region.uses,

@@ -89,6 +89,7 @@ struct RoleTable {
     external_tables: bool,
     alter_system: bool,
     emulated_device: bool,
+    admin: bool,
     limits: RoleLimits,
 }
 
@@ -199,6 +200,7 @@ impl RoleTable {
             external_tables: self.external_tables,
             alter_system: self.alter_system,
             emulated_device: self.emulated_device,
+            admin: self.admin,
             limits,
         })
     }
@@ -207,6 +209,11 @@ impl RoleTable {
 impl File {
     /// Checks all values. Relative paths start from `directory`.
     pub(super) fn resolve(self, directory: &Path) -> Result<Config, ServerError> {
+        // The folder of a file name without a folder.
+        let directory = match directory.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => directory,
+        };
         let directory = std::path::absolute(directory).map_err(|cause| ServerError::File {
             path: directory.to_path_buf(),
             cause,

@@ -44,7 +44,7 @@ pub struct Config {
     pub flight: Option<SocketAddr>,
     /// The address of the Postgres protocol.
     pub postgres: Option<SocketAddr>,
-    /// The address of `/healthz` and `/metrics`.
+    /// The address of the page, its feed, `/healthz` and `/metrics`.
     pub http: Option<SocketAddr>,
     /// The certificate of all listeners except HTTP.
     pub tls: Option<TlsFiles>,
@@ -195,6 +195,7 @@ mod tests {
             external_tables = true
             alter_system = true
             emulated_device = true
+            admin = true
             limits = {{ rows = 5 }}
             [users.ann]
             password = "{verifier}"
@@ -227,8 +228,16 @@ mod tests {
         assert_eq!(role.limits.rows, Some(5));
         assert_eq!(role.limits.memory, Some(1 << 30));
         assert!(role.sees("sales_2026") && !role.sees("salaries"));
-        assert!(role.write && role.external_tables && role.alter_system && role.emulated_device);
+        assert!(
+            role.write && role.external_tables && role.alter_system && role.emulated_device && role.admin
+        );
         assert_eq!(config.tokens["dashboard"].role.name, "analyst");
+    }
+
+    #[test]
+    fn a_file_name_without_a_folder_starts_from_the_working_directory() {
+        let config = Config::parse("[data]\nfolders = ['tables']", Path::new("")).unwrap();
+        assert_eq!(config.folders, [std::path::absolute("tables").unwrap()]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod flight;
 mod limits;
 mod operations;
+mod page;
 mod postgres;
 mod security;
 mod support;

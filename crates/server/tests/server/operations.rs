@@ -36,7 +36,7 @@ async fn http_reports_health_and_metrics() {
     assert!(
         http(&server, "POST /metrics HTTP/1.1\r\n\r\n")
             .await
-            .starts_with("HTTP/1.1 400")
+            .starts_with("HTTP/1.1 405")
     );
     server.stop().await;
 }
