@@ -5,6 +5,7 @@
 //! sample         the rows that TABLESAMPLE draws
 //! window_filters rewrites FILTER of window functions to arguments
 //! spilling_join  hash joins on the CPU that exceed the memory pool
+//! repartition_memory  a memory pool that lets repartitions grow
 //! checks         overflow is an error; operands raise errors only for the rows that need them
 //! corrections    rules for queries that DataFusion answers wrongly
 //! graph          the pipelines of a subtree, and the plans that feed them
@@ -47,6 +48,7 @@ pub mod nodes;
 pub mod placement;
 pub mod plans;
 pub mod policies;
+pub mod repartition_memory;
 pub mod report;
 mod results;
 mod rows;

@@ -11,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use galatea_device::EmulatorOptions;
 use galatea_engine::config::{EngineSettings, GalateaConfig};
 use galatea_engine::engine::Engine;
+use galatea_engine::repartition_memory::with_growing_repartitions;
 
 use crate::files::FileQueries;
 use crate::install_on;
@@ -146,7 +147,7 @@ impl SessionBuilder {
                 }
             }
         };
-        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;
         if self.file_queries {
             FileQueries::enable(&ctx);

@@ -156,6 +156,8 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         ["COMMIT" | "END", ..] => return Ok(Checked::new(Class::Nothing, "COMMIT")),
         ["ROLLBACK" | "ABORT", ..] => return Ok(Checked::new(Class::Nothing, "ROLLBACK")),
         ["SAVEPOINT", ..] => return Ok(Checked::new(Class::Nothing, "SAVEPOINT")),
+        ["SET" | "RESET", "VARIABLE", ..] => return Err(refused("SET VARIABLE")),
+        ["SUMMARIZE", ..] => return Err(refused("SUMMARIZE")),
         ["RELEASE", ..] => return Ok(Checked::new(Class::Nothing, "RELEASE")),
         _ => {}
     }
@@ -504,12 +506,62 @@ mod tests {
         }
     }
 
+    /// A statement is checked before galatea reads its files for columns or values.
+    #[tokio::test]
+    async fn files_of_clauses_and_functions_are_checked() {
+        let open = tempfile::tempdir().unwrap();
+        let closed = tempfile::tempdir().unwrap();
+        for folder in [&open, &closed] {
+            std::fs::write(folder.path().join("a.csv"), "x,y\n1,2\n").unwrap();
+        }
+        let role = Role {
+            folders: vec![open.path().canonicalize().unwrap()],
+            ..reader()
+        };
+        let check_file = async |text: &str, folder: &tempfile::TempDir| {
+            let ctx = galatea::session()
+                .with_setting("galatea.device", "cpu")
+                .with_file_queries(true)
+                .build()
+                .unwrap();
+            let file = folder.path().canonicalize().unwrap().join("a.csv");
+            let text = text.replace("{}", &file.to_string_lossy());
+            check(&text, &Opaque::new(ctx), &role).await
+        };
+        for text in [
+            "SELECT * FROM '{}' ORDER BY ALL",
+            "SELECT x + 1 AS z FROM '{}' WHERE z > 1",
+            "PIVOT '{}' ON x USING sum(y)",
+            "UNPIVOT '{}' ON x, y",
+            "SELECT * FROM '{}' AS a ASOF JOIN '{}' AS b ON a.x >= b.x",
+            "SELECT * FROM '{}' USING SAMPLE 1 ROWS",
+        ] {
+            let failure = check_file(text, &closed).await.expect_err(text);
+            assert_eq!(failure.kind, FailureKind::Denied, "{text}: {failure}");
+            let checked = check_file(text, &open).await.expect(text);
+            assert_eq!(checked.class, Class::Query, "{text}");
+        }
+        // Names with options are no paths, so no role has them.
+        for text in [
+            "SELECT * FROM read_csv('{}')",
+            "SELECT * FROM read_csv(['{}'], delim = ',')",
+            "SELECT * FROM read_json('{}')",
+            "SELECT * FROM read_parquet('{}')",
+        ] {
+            let failure = check_file(text, &closed).await.expect_err(text);
+            assert_eq!(failure.kind, FailureKind::Denied, "{text}: {failure}");
+        }
+    }
+
     #[tokio::test]
     async fn unlisted_statements_are_refused() {
         let role = Role::local(Limits::default(), false);
         for text in [
             "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
             "CREATE SCHEMA s",
+            "CREATE MACRO f(x) AS x + 1",
+            "SET VARIABLE x = (SELECT 1)",
+            "SUMMARIZE a",
             "CREATE DATABASE d",
             "DROP SCHEMA s",
             "GRANT SELECT ON a TO b",
