@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, Encoding};
 use datafusion::parquet::errors::Result;
+use datafusion::parquet::file::metadata::RowGroupMetaData;
 use datafusion::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use datafusion::parquet::schema::types::ColumnPath;
 use std::fmt;
@@ -38,16 +39,23 @@ impl ColumnEncoding {
     fn candidates(data_type: &DataType) -> &'static [Self] {
         use DataType as T;
         match data_type {
-            T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => {
-                &[Self::Dictionary, Self::Delta, Self::SplitBytes, Self::Plain]
-            }
-            T::Date32 | T::Time32(_) | T::Time64(_) | T::Timestamp(..) => {
-                &[Self::Dictionary, Self::Delta, Self::SplitBytes, Self::Plain]
-            }
             // These are integers in the file.
-            T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..=18, _) | T::Decimal256(..=18, _) => {
-                &[Self::Dictionary, Self::Delta, Self::SplitBytes, Self::Plain]
-            }
+            T::Int8
+            | T::Int16
+            | T::Int32
+            | T::Int64
+            | T::UInt8
+            | T::UInt16
+            | T::UInt32
+            | T::UInt64
+            | T::Date32
+            | T::Time32(_)
+            | T::Time64(_)
+            | T::Timestamp(..)
+            | T::Decimal32(..)
+            | T::Decimal64(..)
+            | T::Decimal128(..=18, _)
+            | T::Decimal256(..=18, _) => &[Self::Dictionary, Self::Delta, Self::SplitBytes, Self::Plain],
             T::Float32 | T::Float64 => &[Self::Dictionary, Self::SplitBytes, Self::Plain],
             T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView => {
                 &[Self::Dictionary, Self::DeltaLength, Self::Plain]
@@ -123,7 +131,7 @@ fn size(values: &[ArrayRef], field: &Field, encoding: ColumnEncoding, codec: Com
     Ok(written
         .row_groups()
         .iter()
-        .map(|group| group.compressed_size())
+        .map(RowGroupMetaData::compressed_size)
         .sum())
 }
 

@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_writer::{
-    ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves,
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
 use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
 use datafusion::parquet::file::metadata::ParquetMetaData;
@@ -146,7 +146,7 @@ impl Encoder {
             };
             write().map_err(failed)?;
         }
-        let closed = writers.into_iter().map(|writer| writer.close());
+        let closed = writers.into_iter().map(ArrowColumnWriter::close);
         closed.collect::<ParquetResult<_>>().map_err(failed)
     }
 }

@@ -14,7 +14,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::parquet::basic::{Compression, Encoding, ZstdLevel};
 use datafusion::parquet::file::metadata::{
-    KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
+    KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::ParquetReadOptions;
@@ -229,7 +229,11 @@ async fn row_groups_have_the_rows_of_a_chunk_in_many_pages() {
         };
         bed.optimize(&options).await.expect("a target");
         let (after, footer) = read(&bed.target());
-        let groups: Vec<_> = footer.row_groups().iter().map(|group| group.num_rows()).collect();
+        let groups: Vec<_> = footer
+            .row_groups()
+            .iter()
+            .map(RowGroupMetaData::num_rows)
+            .collect();
         assert_eq!(groups, [1 << 20, 1]);
         let pages = &footer.offset_index().expect("an offset index")[0][0].page_locations;
         assert!((128..=129).contains(&pages.len()), "{} pages", pages.len());
