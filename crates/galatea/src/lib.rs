@@ -33,9 +33,9 @@
 #![forbid(unsafe_code)]
 
 mod activity;
-mod asof;
 mod calibration;
 mod directories;
+mod file_paths;
 mod file_tables;
 mod files;
 mod formats;
@@ -48,7 +48,6 @@ mod nested_text;
 mod new_folders;
 mod optimize;
 mod read_files;
-mod read_functions;
 mod relations;
 mod reset;
 mod sample;

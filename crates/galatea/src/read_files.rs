@@ -13,11 +13,11 @@ use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTable
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 
-use crate::files::{
+use crate::file_paths::{
     expand_home, has_pattern, location, matching, missing, refuse_empty, schema_of_all, unreadable,
 };
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
-use crate::read_functions::{Kind, Read};
+use crate::sql::{Read, ReadKind as Kind};
 
 /// Bytes at the beginning of a file that are searched for its delimiter.
 const HEAD: usize = 64 << 10;

@@ -8,8 +8,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::sql::sqlparser::ast::TableFactor;
 
-use crate::sql::{grouped, joined, of_relation};
-use crate::{asof, sample, sql};
+use crate::sql::{asof_join, grouped, joined, of_relation};
+use crate::{sample, sql};
 
 /// Plans such tables, and refuses others by name.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl RelationPlanner for Relations {
                     let plan = sample::planned_sample(tables, &clause?, context)?;
                     Some(PlannedRelation::new(plan, None))
                 }
-                None => asof::planned(&relation, context)?,
+                None => asof_join(&relation, context)?,
             },
             _ => sample::planned(&mut relation, context)?,
         };

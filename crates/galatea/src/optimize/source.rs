@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::parquet::arrow::ARROW_SCHEMA_META_KEY;
 use datafusion::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use datafusion::parquet::basic::Type as PhysicalType;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::metadata::{KeyValue, ParquetMetaData};
 
@@ -33,12 +34,18 @@ impl Source {
             cause,
         };
         let file = File::open(path).map_err(read)?;
-        let footer = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|cause| {
-            OptimizeError::Damaged {
-                path: path.to_owned(),
-                cause,
+        let damaged = |cause| OptimizeError::Damaged {
+            path: path.to_owned(),
+            cause,
+        };
+        let footer = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        let footer = match with_days(&footer) {
+            None => footer,
+            Some(schema) => {
+                let options = ArrowReaderOptions::new().with_schema(schema);
+                ArrowReaderMetadata::load(&file, options).map_err(damaged)?
             }
-        })?;
+        };
         Ok(Self {
             path: path.into(),
             footer,
@@ -105,6 +112,27 @@ impl Source {
             cause,
         }
     }
+}
+
+/// The schema with days for columns that Arrow reads as milliseconds although the file has days: the writer
+/// would write integers for them. `None` if there are none.
+fn with_days(footer: &ArrowReaderMetadata) -> Option<SchemaRef> {
+    let leaves = footer.parquet_schema();
+    let is_days = |root: usize, field: &Field| {
+        let leaf = (0..leaves.num_columns()).find(|leaf| leaves.get_column_root_idx(*leaf) == root);
+        let is_day = leaf.is_some_and(|leaf| leaves.column(leaf).physical_type() == PhysicalType::INT32);
+        is_day && *field.data_type() == DataType::Date64
+    };
+    let schema = footer.schema();
+    let fields = schema.fields().iter().enumerate();
+    let days: Vec<FieldRef> = fields
+        .map(|(root, field)| match is_days(root, field) {
+            true => Arc::new(field.as_ref().clone().with_data_type(DataType::Date32)),
+            false => Arc::clone(field),
+        })
+        .collect();
+    let has_days = days.iter().zip(schema.fields()).any(|(day, field)| day != field);
+    has_days.then(|| Arc::new(Schema::new_with_metadata(days, schema.metadata().clone())))
 }
 
 /// Rows of a [`Source`].

@@ -5,7 +5,7 @@
 
 use super::SqlError;
 use super::ast_parts::{each_part, key};
-use super::resolve::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_of, select_of};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;

@@ -1,12 +1,40 @@
 //! Parts of the clauses that [`clause_tokens`](super::clause_tokens) rewrites.
 
 use super::SqlError;
-use super::clause_tokens::{AFTER_TABLES, PIVOT, PIVOT_FORM, SAMPLE_FORM, UNPIVOT_FORM, incomplete};
 use super::tokens::{
     Reader, Tokens, at, closing, find, find_keyword, is_blank, is_empty, keyword_of, significant, text, word,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+
+/// The function of a column of PIVOT: the column, and a query with its values.
+pub(super) const PIVOT: &str = "galatea pivot";
+
+/// Words that follow the tables of a SELECT.
+pub(super) const AFTER_TABLES: [Keyword; 8] = [
+    Keyword::WHERE,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::QUALIFY,
+    Keyword::WINDOW,
+    Keyword::PREWHERE,
+    Keyword::SELECT,
+    Keyword::ORDER,
+];
+
+pub(super) const PIVOT_FORM: &str = "write PIVOT t ON column [IN (1, 2)] USING sum(x) [AS name] [GROUP BY columns] [ORDER BY ...] [LIMIT ...]";
+pub(super) const UNPIVOT_FORM: &str =
+    "write UNPIVOT t ON columns [INTO NAME name VALUE value] [ORDER BY ...] [LIMIT ...]";
+pub(super) const SAMPLE_FORM: &str =
+    "write USING SAMPLE 10% or USING SAMPLE 100 ROWS, and after it (bernoulli, 42), (system) or (reservoir)";
+
+pub(super) fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static str) -> SqlError {
+    SqlError::Clause {
+        clause,
+        problem: problem.into(),
+        form,
+    }
+}
 
 /// The call for a column of PIVOT: `a IN (1, 2)`, or `a`.
 pub(super) fn pivot_column(column: &[TokenWithSpan], span: Span) -> Result<Tokens, SqlError> {

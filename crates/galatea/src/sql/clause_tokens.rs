@@ -13,7 +13,10 @@
 //! them.
 
 use super::SqlError;
-use super::clause_parts::{end_of_tables, pivot_column, sample_arguments, unpivot_names};
+use super::clause_parts::{
+    AFTER_TABLES, PIVOT_FORM, SAMPLE_FORM, UNPIVOT_FORM, end_of_tables, incomplete, pivot_column,
+    sample_arguments, unpivot_names,
+};
 use super::places::Places;
 use super::tokens::{
     Tokens, at, blank, closing, find, find_keyword, is_blank, is_empty, keyword_of, significant, split, word,
@@ -21,8 +24,6 @@ use super::tokens::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The function of a column of PIVOT: the column, and a query with its values.
-pub(super) const PIVOT: &str = "galatea pivot";
 /// The function of the GROUP BY within PIVOT (...).
 pub(super) const GROUP: &str = "galatea group";
 /// The name that marks the condition of an ASOF join.
@@ -32,18 +33,6 @@ pub(crate) const SAMPLE: &str = "galatea sample";
 
 /// Words that end the parts of a PIVOT or UNPIVOT statement.
 const TAIL: [Keyword; 4] = [Keyword::ORDER, Keyword::LIMIT, Keyword::OFFSET, Keyword::FETCH];
-
-/// Words that follow the tables of a SELECT.
-pub(super) const AFTER_TABLES: [Keyword; 8] = [
-    Keyword::WHERE,
-    Keyword::GROUP,
-    Keyword::HAVING,
-    Keyword::QUALIFY,
-    Keyword::WINDOW,
-    Keyword::PREWHERE,
-    Keyword::SELECT,
-    Keyword::ORDER,
-];
 
 /// The tokens with all such clauses rewritten.
 ///
@@ -75,19 +64,6 @@ fn end_of_query(tokens: &[TokenWithSpan]) -> usize {
     find(tokens, ends).unwrap_or(tokens.len())
 }
 
-pub(super) fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static str) -> SqlError {
-    SqlError::Clause {
-        clause,
-        problem: problem.into(),
-        form,
-    }
-}
-
-pub(super) const PIVOT_FORM: &str = "write PIVOT t ON column [IN (1, 2)] USING sum(x) [AS name] [GROUP BY columns] [ORDER BY ...] [LIMIT ...]";
-pub(super) const UNPIVOT_FORM: &str =
-    "write UNPIVOT t ON columns [INTO NAME name VALUE value] [ORDER BY ...] [LIMIT ...]";
-pub(super) const SAMPLE_FORM: &str =
-    "write USING SAMPLE 10% or USING SAMPLE 100 ROWS, and after it (bernoulli, 42), (system) or (reservoir)";
 const ASOF_FORM: &str =
     "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
 

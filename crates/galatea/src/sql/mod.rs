@@ -17,6 +17,7 @@
 //! ```
 
 mod aliases;
+mod asof;
 mod ast_parts;
 mod clause_parts;
 mod clause_tokens;
@@ -33,6 +34,8 @@ mod paths;
 mod pivot;
 mod places;
 mod power;
+mod question;
+mod read_functions;
 mod resolve;
 mod rewrite;
 mod summarize;
@@ -42,12 +45,12 @@ mod using_sample;
 mod variables;
 mod windows;
 
-pub(crate) use ast_parts::key;
-pub(crate) use clause_tokens::ASOF;
+pub(crate) use asof::planned as asof_join;
 pub(crate) use clauses::of_relation;
 pub use error::SqlError;
 pub(crate) use macros::Macros;
 pub(crate) use pivot::grouped;
+pub(crate) use read_functions::{Kind as ReadKind, Read};
 pub(crate) use unpivot::joined;
 pub(crate) use using_sample::sampled;
 pub(crate) use variables::Variables;

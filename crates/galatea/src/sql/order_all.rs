@@ -4,7 +4,7 @@
 //! of one name alike. The columns of `*` are counted.
 
 use super::SqlError;
-use super::resolve::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_of, select_of};
 use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::{
     Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectItem, SetExpr, Value,

@@ -4,8 +4,9 @@
 //! BY k`. So the aggregates of all values are computed in one pass, on the device if it has the aggregate.
 //! Values that the statement does not list are read by a query before.
 
-use super::clause_tokens::{GROUP, PIVOT};
-use super::resolve::{Answer, Question, query_of, select_of};
+use super::clause_parts::PIVOT;
+use super::clause_tokens::GROUP;
+use super::question::{Answer, Question, Value, ValuesQuery, query_of, select_of};
 use super::{SqlError, ast_parts};
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::cast;
@@ -202,20 +203,6 @@ fn columns_of(factor: &TableFactor) -> Vec<(Expr, PivotValueSource)> {
 /// The number of columns after FOR or ON.
 pub(super) fn columns(factor: &TableFactor) -> usize {
     columns_of(factor).len()
-}
-
-/// A query for the values of a column.
-#[derive(Debug)]
-pub(super) struct ValuesQuery {
-    /// It returns each value, and its name.
-    pub(super) query: Query,
-}
-
-/// A value, and the name of its column.
-#[derive(Debug)]
-pub(super) struct Value {
-    literal: Expr,
-    name: String,
 }
 
 /// The question for the values of a column that are not listed.

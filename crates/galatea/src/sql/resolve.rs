@@ -4,40 +4,20 @@
 //! [`Question`]: a query, with the tables of all enclosing WITH clauses that the part can name. The query is
 //! planned, or executed for its rows, the part is rewritten, and the visit starts again behind that part.
 
+use super::question::{Answer, Question, query_of};
 use super::{aliases, flow_mut, order_all, pivot};
 use datafusion::common::DFSchema;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-use datafusion::sql::sqlparser::ast::{
-    self, Cte, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    VisitorMut, With,
-};
+use datafusion::sql::sqlparser::ast::{self, Cte, Query, Select, SetExpr, TableFactor, VisitorMut, With};
 use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
 use std::ops::ControlFlow;
 
 /// Levels of stack that a rewrite may take beside the visit of the statement.
 const SPARE: usize = 4;
-
-/// A query that a rewrite of a part depends on.
-#[derive(Debug)]
-pub(super) enum Question {
-    /// The columns of a query. If it cannot be planned, the part stays, and the planner reports the error.
-    Columns(Query),
-    /// The values of a PIVOT without a list.
-    Values(pivot::ValuesQuery),
-}
-
-/// The answer to a [`Question`].
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// The names of the columns; `None` if the query cannot be planned.
-    Columns(Option<Vec<String>>),
-    Values(Vec<pivot::Value>),
-}
 
 /// Why a visit ended early. Each frame of the visit has room for it, so it is small.
 enum Stop {
@@ -242,51 +222,5 @@ impl VisitorMut for Visit<'_> {
             }
             ControlFlow::Continue(())
         })
-    }
-}
-
-/// A query of this body alone.
-pub(super) fn query_of(body: SetExpr) -> Query {
-    Query {
-        with: None,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
-}
-
-/// A SELECT of these columns and tables alone.
-pub(super) fn select_of(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Select {
-    Select {
-        select_token: AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection,
-        exclude: None,
-        into: None,
-        from,
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: SelectFlavor::Standard,
     }
 }

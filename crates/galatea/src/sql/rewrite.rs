@@ -1,7 +1,7 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
+use super::{asof, read_functions};
 use super::{duckdb, pivot, power, using_sample, windows};
-use crate::{asof, read_functions};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;

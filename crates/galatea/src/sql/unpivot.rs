@@ -6,7 +6,7 @@
 
 use super::SqlError;
 use super::ast_parts::{alias, and, column, key, other_columns, parsed_query, text};
-use super::resolve::{query_of, select_of};
+use super::question::{query_of, select_of};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
@@ -212,7 +212,7 @@ fn matches(argument: &FunctionArgExpr, name: &str) -> Result<bool> {
             let Value::SingleQuotedString(pattern) = &pattern.value else {
                 return Err(wrong("COLUMNS needs *, * EXCLUDE (a, b) or a pattern"));
             };
-            let pattern = regex::Regex::new(&format!("^(?:{pattern})$"));
+            let pattern = regex::Regex::new(pattern);
             let pattern =
                 pattern.map_err(|error| wrong(format!("has a pattern that is not valid: {error}")))?;
             Ok(pattern.is_match(name))

@@ -6,6 +6,7 @@
 
 mod aggregates;
 mod arrivals;
+mod asof;
 mod builds;
 mod cancellation;
 mod checks;

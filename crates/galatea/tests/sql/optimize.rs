@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
+    Array, ArrayRef, Date32Array, Date64Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use datafusion::parquet::basic::{Compression, Encoding, ZstdLevel};
+use datafusion::parquet::basic::{Compression, ConvertedType, Encoding, Type as PhysicalType, ZstdLevel};
 use datafusion::parquet::file::metadata::{
     KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
@@ -143,6 +144,39 @@ async fn nested_columns_are_kept() {
     let report = bed.optimize(&OptimizeOptions::default()).await.expect("a target");
     assert_eq!(report.columns[0].encoding, None);
     assert_eq!(read(&bed.target()).0.columns(), rows.columns());
+}
+
+/// Arrow reads such a file of pyarrow as milliseconds. Other readers read days, before and after.
+#[tokio::test]
+async fn days_remain_days() {
+    let days: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
+    let rows = table(vec![("day", days)]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let bed = Bed {
+        source: folder.path().join("source.parquet"),
+        folder,
+    };
+    let properties = WriterProperties::builder().set_coerce_types(true).build();
+    let file = File::create(&bed.source).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).expect("a writer");
+    writer.write(&rows).expect("rows");
+    writer.close().expect("a footer");
+    let types = |path: &Path| {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a file"));
+        let reader = reader.expect("a footer");
+        let column = reader.parquet_schema().column(0);
+        (column.physical_type(), column.converted_type())
+    };
+    assert_eq!(types(&bed.source), (PhysicalType::INT32, ConvertedType::DATE));
+    bed.optimize(&OptimizeOptions::default()).await.expect("a target");
+    assert_eq!(types(&bed.target()), (PhysicalType::INT32, ConvertedType::DATE));
+    let after = read(&bed.target()).0;
+    let days = after
+        .column(0)
+        .as_any()
+        .downcast_ref::<Date32Array>()
+        .expect("days");
+    assert_eq!(days, &Date32Array::from(vec![Some(1), None, Some(-1)]));
 }
 
 #[tokio::test]

@@ -31,7 +31,9 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
 };
 
-use crate::sql::{ASOF, SqlError, key};
+use super::SqlError;
+use super::ast_parts::key;
+use super::clause_tokens::ASOF;
 
 const FORM: &str = "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
 /// Columns of the plan.

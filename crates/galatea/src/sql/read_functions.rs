@@ -13,8 +13,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::path::Path;
 
-use crate::files::table_name;
-use crate::sql::{SqlError, key};
+use super::SqlError;
+use super::ast_parts::key;
+use crate::file_paths::table_name;
 
 /// The beginning of a name that contains options.
 const PREFIX: &str = "galatea-read://";
