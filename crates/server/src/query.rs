@@ -123,7 +123,7 @@ pub(crate) async fn start(
     let completed = Arc::clone(&complete);
     shared.queries.spawn(async move {
         // Also if the task panics.
-        let _end = End {
+        let end = End {
             state: Arc::clone(&state),
             ticket: Arc::clone(&own),
             ended: Some(ended),
@@ -131,7 +131,9 @@ pub(crate) async fn start(
         let logs = state.config.log_statements;
         let outcome = run(job, &own, planned, &sender, logs).await;
         completed.store(true, Ordering::Release);
-        // The client receives the end of its rows before the history is written.
+        // When a client has received the end of its rows, the query does not run any more. The history is
+        // written after that.
+        drop(end);
         drop(sender);
         if let Some(statement) = &own.statement {
             let error = outcome.failure.as_ref();
