@@ -98,7 +98,7 @@ impl MacroStatement {
             ["CREATE", "MACRO", ..]
             | ["CREATE", "OR", "REPLACE", "MACRO", ..]
             | ["CREATE", "TEMP" | "TEMPORARY", "MACRO", ..]
-            | ["CREATE", "OR", "REPLACE", "TEMP" | "TEMPORARY", "MACRO"] => {
+            | ["CREATE", "OR", "REPLACE", "TEMP" | "TEMPORARY", "MACRO", ..] => {
                 Self::created(text, state).map(Some)
             }
             _ => Ok(None),

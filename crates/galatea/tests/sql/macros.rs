@@ -7,7 +7,8 @@ async fn calls_of_macros_are_their_definitions() {
     let both = Both::with_table().await;
     for sql in [
         "CREATE MACRO plus(a, b := 2) AS a + b",
-        "CREATE TEMP MACRO twice(x) AS plus(x) * 2",
+        "CREATE TEMP MACRO twice(x) AS x",
+        "CREATE OR REPLACE TEMP MACRO twice(x) AS plus(x) * 2",
         "CREATE MACRO above(x) AS TABLE SELECT * FROM t WHERE a > x",
         "CREATE MACRO pairs(x) AS TABLE FROM above(x) WHERE b = 'y'",
         "CREATE MACRO share(x) AS (SELECT max(a) + x FROM t)",
