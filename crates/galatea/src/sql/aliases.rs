@@ -38,7 +38,7 @@ fn expression(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// The query of a SELECT's tables, if a name may stand for an expression of its list.
+/// The query of a SELECT's tables, if a clause may use a name of its list.
 pub(super) fn question(select: &Select) -> Option<Question> {
     let mut names = HashSet::new();
     let mut is_used = false;

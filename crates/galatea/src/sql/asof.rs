@@ -33,21 +33,16 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::SqlError;
 use super::ast_parts::key;
+use super::clause_parts::ASOF_FORM;
 use super::clause_tokens::ASOF;
 
-const FORM: &str = "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
 /// Columns of the plan.
 const TIME: &str = "galatea_asof_time";
 const IS_RIGHT: &str = "galatea_asof_right";
 const NUMBER: &str = "galatea_asof_number";
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {
-    let clause = SqlError::Clause {
-        clause: "ASOF JOIN",
-        problem: problem.into(),
-        form: FORM,
-    };
-    clause.into()
+    SqlError::clause("ASOF JOIN", problem, ASOF_FORM).into()
 }
 
 fn constraint(join: &Join) -> Option<(JoinType, &JoinConstraint)> {
@@ -195,12 +190,10 @@ fn check_repeatable(right: &LogicalPlan) -> Result<()> {
         })
     })?;
     match problem {
-        Some(problem) => Err(SqlError::Clause {
-            clause: "ASOF JOIN",
-            problem: problem.to_owned(),
-            form: "store the right side: CREATE TABLE u AS SELECT ..., and join u",
+        Some(problem) => {
+            let form = "store the right side: CREATE TABLE u AS SELECT ..., and join u";
+            Err(SqlError::clause("ASOF JOIN", problem, form).into())
         }
-        .into()),
         None => Ok(()),
     }
 }

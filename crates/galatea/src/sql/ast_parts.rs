@@ -30,13 +30,18 @@ pub(crate) fn text(value: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
 }
 
-/// A call of a function.
+/// A call of a function with this name, in quotes.
 pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    call_of(Ident::with_quote('"', name), arguments)
+}
+
+/// A call of a function.
+pub(super) fn call_of(name: Ident, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments
         .into_iter()
         .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+        name: ObjectName::from(vec![name]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {

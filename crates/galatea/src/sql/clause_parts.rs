@@ -22,24 +22,18 @@ pub(super) const AFTER_TABLES: [Keyword; 8] = [
     Keyword::ORDER,
 ];
 
+pub(super) const ASOF_FORM: &str =
+    "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
 pub(super) const PIVOT_FORM: &str = "write PIVOT t ON column [IN (1, 2)] USING sum(x) [AS name] [GROUP BY columns] [ORDER BY ...] [LIMIT ...]";
 pub(super) const UNPIVOT_FORM: &str =
     "write UNPIVOT t ON columns [INTO NAME name VALUE value] [ORDER BY ...] [LIMIT ...]";
 pub(super) const SAMPLE_FORM: &str =
     "write USING SAMPLE 10% or USING SAMPLE 100 ROWS, and after it (bernoulli, 42), (system) or (reservoir)";
 
-pub(super) fn incomplete(clause: &'static str, problem: impl Into<String>, form: &'static str) -> SqlError {
-    SqlError::Clause {
-        clause,
-        problem: problem.into(),
-        form,
-    }
-}
-
 /// The call for a column of PIVOT: `a IN (1, 2)`, or `a`.
 pub(super) fn pivot_column(column: &[TokenWithSpan], span: Span) -> Result<Tokens, SqlError> {
     if is_empty(column) {
-        return Err(incomplete("PIVOT", "has an empty column", PIVOT_FORM));
+        return Err(SqlError::clause("PIVOT", "has an empty column", PIVOT_FORM));
     }
     let mut written = at(span, [word(PIVOT), Token::LParen]);
     let list = find_keyword(column, Keyword::IN).and_then(|list| {
@@ -83,7 +77,7 @@ pub(super) fn unpivot_names(into: &[TokenWithSpan]) -> Result<(Tokens, Tokens), 
             _ => false,
         }
     };
-    let wrong = || incomplete("UNPIVOT", "has an incomplete INTO", UNPIVOT_FORM);
+    let wrong = || SqlError::clause("UNPIVOT", "has an incomplete INTO", UNPIVOT_FORM);
     let name = significant(into)
         .filter(|name| is("name")(&into[*name]))
         .ok_or_else(wrong)?;
@@ -113,7 +107,7 @@ pub(super) fn unpivot_names(into: &[TokenWithSpan]) -> Result<(Tokens, Tokens), 
 
 /// The arguments of a sample: amount, unit, method and seed. Returns the number of tokens that it read.
 pub(super) fn sample_arguments(tokens: &[TokenWithSpan]) -> Result<(Vec<Token>, usize), SqlError> {
-    let wrong = |problem: &str| incomplete("USING SAMPLE", problem, SAMPLE_FORM);
+    let wrong = |problem: &str| SqlError::clause("USING SAMPLE", problem, SAMPLE_FORM);
     let mut read = Reader { tokens, at: 0 };
     let mut method = read.name().unwrap_or_default();
     let in_parentheses = !method.is_empty();

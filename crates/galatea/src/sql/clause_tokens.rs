@@ -14,7 +14,7 @@
 
 use super::SqlError;
 use super::clause_parts::{
-    AFTER_TABLES, PIVOT_FORM, SAMPLE_FORM, UNPIVOT_FORM, end_of_tables, incomplete, pivot_column,
+    AFTER_TABLES, ASOF_FORM, PIVOT_FORM, SAMPLE_FORM, UNPIVOT_FORM, end_of_tables, pivot_column,
     sample_arguments, unpivot_names,
 };
 use super::places::Places;
@@ -33,6 +33,31 @@ pub(crate) const SAMPLE: &str = "galatea sample";
 
 /// Words that end the parts of a PIVOT or UNPIVOT statement.
 const TAIL: [Keyword; 4] = [Keyword::ORDER, Keyword::LIMIT, Keyword::OFFSET, Keyword::FETCH];
+
+/// The parts of a PIVOT or UNPIVOT statement, and the clauses after them, such as ORDER BY.
+fn without_tail(statement: &[TokenWithSpan]) -> (&[TokenWithSpan], &[TokenWithSpan]) {
+    let tail = find(statement, |token| {
+        keyword_of(token).is_some_and(|word| TAIL.contains(&word))
+    });
+    statement.split_at(tail.unwrap_or(statement.len()))
+}
+
+/// The table of a PIVOT or UNPIVOT statement, and the tokens after ON.
+fn table_and_columns<'t>(
+    parts: &'t [TokenWithSpan],
+    clause: &'static str,
+    form: &'static str,
+) -> Result<(&'t [TokenWithSpan], &'t [TokenWithSpan]), SqlError> {
+    let Some(on) = find_keyword(parts, Keyword::ON) else {
+        return Err(SqlError::clause(clause, "has no ON", form));
+    };
+    let (table, columns) = (&parts[..on], &parts[on + 1..]);
+    if is_empty(table) || find_keyword(table, Keyword::JOIN).is_some() {
+        let problem = "needs one table; a join must be in parentheses";
+        return Err(SqlError::clause(clause, problem, form));
+    }
+    Ok((table, columns))
+}
 
 /// The tokens with all such clauses rewritten.
 ///
@@ -63,9 +88,6 @@ fn end_of_query(tokens: &[TokenWithSpan]) -> usize {
     };
     find(tokens, ends).unwrap_or(tokens.len())
 }
-
-const ASOF_FORM: &str =
-    "write t ASOF [LEFT] JOIN u ON t.key = u.key AND t.time >= u.time, or USING (key, time)";
 
 impl Clauses {
     fn rewritten(mut self) -> Result<Tokens, SqlError> {
@@ -99,20 +121,10 @@ impl Clauses {
         let span = self.tokens[here].span;
         let rest = &self.tokens[here + 1..];
         let rest = &rest[..end_of_query(rest)];
-        let tail = find(rest, |token| {
-            keyword_of(token).is_some_and(|word| TAIL.contains(&word))
-        });
-        let (clauses, tail) = rest.split_at(tail.unwrap_or(rest.len()));
+        let (clauses, tail) = without_tail(rest);
         let group = find_keyword(clauses, Keyword::GROUP).unwrap_or(clauses.len());
         let (clauses, group) = clauses.split_at(group);
-        let Some(on) = find_keyword(clauses, Keyword::ON) else {
-            return Err(incomplete("PIVOT", "has no ON", PIVOT_FORM));
-        };
-        let (table, columns) = (&clauses[..on], &clauses[on + 1..]);
-        if is_empty(table) || find_keyword(table, Keyword::JOIN).is_some() {
-            let problem = "needs one table; a join must be in parentheses";
-            return Err(incomplete("PIVOT", problem, PIVOT_FORM));
-        }
+        let (table, columns) = table_and_columns(clauses, "PIVOT", PIVOT_FORM)?;
         let using = find_keyword(columns, Keyword::USING);
         let (columns, aggregates) = match using {
             Some(using) => (&columns[..using], Some(&columns[using + 1..])),
@@ -125,7 +137,7 @@ impl Clauses {
         }
         match aggregates {
             Some(aggregates) if is_empty(aggregates) => {
-                return Err(incomplete("PIVOT", "has an empty USING", PIVOT_FORM));
+                return Err(SqlError::clause("PIVOT", "has an empty USING", PIVOT_FORM));
             }
             Some(aggregates) => written.extend_from_slice(aggregates),
             None => written.extend(at(
@@ -151,18 +163,8 @@ impl Clauses {
         let span = self.tokens[here].span;
         let rest = &self.tokens[here + 1..];
         let rest = &rest[..end_of_query(rest)];
-        let tail = find(rest, |token| {
-            keyword_of(token).is_some_and(|word| TAIL.contains(&word))
-        });
-        let (clauses, tail) = rest.split_at(tail.unwrap_or(rest.len()));
-        let Some(on) = find_keyword(clauses, Keyword::ON) else {
-            return Err(incomplete("UNPIVOT", "has no ON", UNPIVOT_FORM));
-        };
-        let (table, columns) = (&clauses[..on], &clauses[on + 1..]);
-        if is_empty(table) || find_keyword(table, Keyword::JOIN).is_some() {
-            let problem = "needs one table; a join must be in parentheses";
-            return Err(incomplete("UNPIVOT", problem, UNPIVOT_FORM));
-        }
+        let (clauses, tail) = without_tail(rest);
+        let (table, columns) = table_and_columns(clauses, "UNPIVOT", UNPIVOT_FORM)?;
         let into = find_keyword(columns, Keyword::INTO);
         let (columns, into) = columns.split_at(into.unwrap_or(columns.len()));
         let (name, value) = match into {
@@ -247,7 +249,7 @@ impl Clauses {
         if let Some(group_by) = group_by {
             let by = significant(group_by).filter(|by| keyword_of(&group_by[*by]) == Some(Keyword::BY));
             let Some(by) = by else {
-                return Err(incomplete("PIVOT", "has GROUP without BY", PIVOT_FORM));
+                return Err(SqlError::clause("PIVOT", "has GROUP without BY", PIVOT_FORM));
             };
             written.extend(at(span, [Token::Comma, word(GROUP), Token::LParen]));
             written.extend_from_slice(&group_by[by + 1..]);
@@ -328,11 +330,15 @@ impl Clauses {
                 let list = significant(&self.tokens[condition + 1..]);
                 let list = list.map(|list| condition + 1 + list);
                 let Some(list) = list.filter(|list| self.tokens[*list].token == Token::LParen) else {
-                    return Err(incomplete("ASOF JOIN", "has an incomplete USING", ASOF_FORM));
+                    return Err(SqlError::clause(
+                        "ASOF JOIN",
+                        "has an incomplete USING",
+                        ASOF_FORM,
+                    ));
                 };
                 self.replace(list + 1..list + 1, at(span, [word(ASOF), Token::Comma]));
             }
-            _ => return Err(incomplete("ASOF JOIN", "has no condition", ASOF_FORM)),
+            _ => return Err(SqlError::clause("ASOF JOIN", "has no condition", ASOF_FORM)),
         }
         self.tokens[here].token = blank();
         Ok(())
@@ -348,7 +354,7 @@ impl Clauses {
         };
         let (arguments, length) = sample_arguments(&after[sample + 1..])?;
         let Some(tables) = end_of_tables(&self.tokens[..here]) else {
-            return Err(incomplete("USING SAMPLE", "needs a FROM", SAMPLE_FORM));
+            return Err(SqlError::clause("USING SAMPLE", "needs a FROM", SAMPLE_FORM));
         };
         let end = here + 1 + sample + 1 + length;
         self.replace(here..end, vec![TokenWithSpan::new(blank(), span)]);

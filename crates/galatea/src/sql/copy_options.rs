@@ -25,12 +25,12 @@ const OPTIONS: &[(&str, &str)] = &[
 ];
 
 fn wrong(problem: impl Into<String>) -> SqlError {
-    SqlError::Clause {
-        clause: "COPY",
-        problem: problem.into(),
-        form: "options are FORMAT, HEADER, DELIMITER, DELIM, SEP, QUOTE, ESCAPE, NULL, NULLSTR, COMPRESSION, CODEC, \
+    SqlError::clause(
+        "COPY",
+        problem,
+        "options are FORMAT, HEADER, DELIMITER, DELIM, SEP, QUOTE, ESCAPE, NULL, NULLSTR, COMPRESSION, CODEC, \
                DATEFORMAT, TIMESTAMPFORMAT, ROW_GROUP_SIZE and PARTITION_BY; others are in OPTIONS ('name' 'value')",
-    }
+    )
 }
 
 fn keyword(token: &TokenWithSpan) -> Option<Keyword> {

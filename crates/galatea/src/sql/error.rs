@@ -77,6 +77,15 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// A clause that is incomplete, or that does not fit its tables, and the SQL to write instead.
+    pub(crate) fn clause(clause: &'static str, problem: impl Into<String>, form: &'static str) -> Self {
+        Self::Clause {
+            clause,
+            problem: problem.into(),
+            form,
+        }
+    }
+
     /// A clause without a hint.
     pub(crate) fn unsupported(clause: impl Into<String>) -> Self {
         Self::Unsupported {

@@ -29,12 +29,7 @@ const MAX_COLUMNS: usize = 1000;
 const FORM: &str = "write PIVOT t ON column IN (1, 2) USING sum(x) GROUP BY k, or t PIVOT (sum(x) FOR column IN (1, 2) GROUP BY k)";
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {
-    let clause = SqlError::Clause {
-        clause: "PIVOT",
-        problem: problem.into(),
-        form: FORM,
-    };
-    clause.into()
+    SqlError::clause("PIVOT", problem, FORM).into()
 }
 
 /// The arguments of a call of this function.
@@ -58,8 +53,7 @@ fn arguments_of<'a>(expression: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
     expressions.collect()
 }
 
-/// Replaces the SELECT that stands for a PIVOT statement by a PIVOT table
-/// ([`clause_tokens`](super::clause_tokens)).
+/// Replaces the SELECT of a rewritten PIVOT statement by the PIVOT of a table.
 ///
 /// # Errors
 /// The statement has another clause.

@@ -4,9 +4,9 @@
 //! `*`; `^` must have a higher one than both. So both operands of `^`, which contain all operators that the
 //! parser considers of higher precedence, are taken apart and reassembled.
 
+use super::ast_parts::call_of;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
 };
 
 /// The precedence of an operator that the parser evaluates before `^`; `None` for one that it evaluates
@@ -99,30 +99,11 @@ pub(super) fn power(left: Expr, right: Expr) -> Option<Expr> {
     let (mut left, right) = (Chain::of(left), Chain::of(right));
     let mut following = right.operands.into_iter();
     let (base, exponent) = (left.operands.pop()?, following.next()?);
-    left.operands.push(call("power", vec![base, exponent]));
+    left.operands
+        .push(call_of(Ident::new("power"), vec![base, exponent]));
     left.operands.extend(following);
     left.operators.extend(right.operators);
     left.joined()
-}
-
-/// A call of a function.
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let arguments = arguments.into_iter();
-    let arguments = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: arguments.collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 /// `xor(a, b)` as the bitwise operator; `None` for other calls.

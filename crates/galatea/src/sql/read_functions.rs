@@ -241,11 +241,11 @@ fn is_plain(path: &str, kind: Kind) -> bool {
 }
 
 fn wrong(problem: String) -> DataFusionError {
-    SqlError::Clause {
-        clause: "the table function",
+    SqlError::clause(
+        "the table function",
         problem,
-        form: "write read_csv('f.csv', delim => ';'), read_parquet(['a.parquet', 'b.parquet']) or read_json('*.json')",
-    }
+        "write read_csv('f.csv', delim => ';'), read_parquet(['a.parquet', 'b.parquet']) or read_json('*.json')",
+    )
     .into()
 }
 

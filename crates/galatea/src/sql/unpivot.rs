@@ -23,12 +23,7 @@ const FORM: &str =
 const LIST: &str = "galatea unpivot";
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {
-    let clause = SqlError::Clause {
-        clause: "UNPIVOT",
-        problem: problem.into(),
-        form: FORM,
-    };
-    clause.into()
+    SqlError::clause("UNPIVOT", problem, FORM).into()
 }
 
 /// The columns that become a row: expressions, as many as the clause has values, and the name of the row.

@@ -1,6 +1,7 @@
 //! USING SAMPLE: a sample of the rows of all tables of a SELECT, before its WHERE.
 
 use super::SqlError;
+use super::clause_parts::SAMPLE_FORM;
 use super::clause_tokens::SAMPLE;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -10,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::mem;
 
-/// Whether a table stands for a sample of the tables before it.
+/// Whether a table is the marker of a sample of the tables before it.
 fn is_sample(factor: &TableFactor) -> bool {
     match factor {
         TableFactor::Table {
@@ -91,13 +92,7 @@ pub(crate) fn sampled(factor: &TableFactor) -> Option<(TableFactor, Result<Table
 }
 
 fn wrong(problem: String) -> DataFusionError {
-    let hint = "write USING SAMPLE 10% or USING SAMPLE 100 ROWS, and after it (bernoulli, 42), (system) or (reservoir)";
-    SqlError::Clause {
-        clause: "USING SAMPLE",
-        problem,
-        form: hint,
-    }
-    .into()
+    SqlError::clause("USING SAMPLE", problem, SAMPLE_FORM).into()
 }
 
 /// The clause that the marker's arguments state.

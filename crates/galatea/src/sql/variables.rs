@@ -125,12 +125,7 @@ pub(super) enum VariableStatement {
 const FORM: &str = "write SET VARIABLE name = expression, or RESET VARIABLE name";
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {
-    let clause = SqlError::Clause {
-        clause: "VARIABLE",
-        problem: problem.into(),
-        form: FORM,
-    };
-    clause.into()
+    SqlError::clause("VARIABLE", problem, FORM).into()
 }
 
 impl VariableStatement {
