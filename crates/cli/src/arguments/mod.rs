@@ -22,7 +22,7 @@ pub(crate) use bench::{
 pub(crate) use first::{DuckDb, FirstArguments, WorkloadArguments};
 pub(crate) use joins::JoinsArguments;
 pub(crate) use random::RandomArguments;
-pub(crate) use serve::{ConnectArguments, PartServe, ServeArguments, TopArguments};
+pub(crate) use serve::{ConnectArguments, LoginArguments, PartServe, ServeArguments, TopArguments};
 pub(crate) use work::{AllWork, Work};
 
 use crate::output::{Format, RowLimit};

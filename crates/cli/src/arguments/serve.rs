@@ -44,11 +44,9 @@ pub(crate) enum PartServe {
     NewToken,
 }
 
+/// The login of a client.
 #[derive(Debug, Args)]
-pub(crate) struct ConnectArguments {
-    /// Server: HOST or HOST:PORT of Flight SQL.
-    #[arg(value_name = "HOST")]
-    pub(crate) server: String,
+pub(crate) struct LoginArguments {
     /// User who logs in.
     #[arg(short, long, value_name = "NAME", requires = "password_file")]
     pub(crate) user: Option<String>,
@@ -58,6 +56,15 @@ pub(crate) struct ConnectArguments {
     /// File with a token, instead of a user and a password.
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArguments {
+    /// Server: HOST or HOST:PORT of Flight SQL.
+    #[arg(value_name = "HOST")]
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) login: LoginArguments,
     /// Use TLS, and trust the certificates in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
@@ -76,13 +83,6 @@ pub(crate) struct TopArguments {
     /// With --once: print the document of the feed (docs/src/reference/feed.md).
     #[arg(long, requires = "once")]
     pub(crate) json: bool,
-    /// User who logs in.
-    #[arg(short, long, value_name = "NAME", requires = "password_file")]
-    pub(crate) user: Option<String>,
-    /// File with the password of the user; - reads a line of standard input.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub(crate) password_file: Option<PathBuf>,
-    /// File with a token, instead of a user and a password.
-    #[arg(long, value_name = "FILE", conflicts_with = "user")]
-    pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) login: LoginArguments,
 }

@@ -5,16 +5,12 @@ use std::path::Path;
 
 use galatea_server::{Client, Credentials};
 
-use crate::arguments::{ConnectArguments, SessionArguments};
+use crate::arguments::{ConnectArguments, LoginArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::remote::Remote;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &ConnectArguments) -> Result<(), CliError> {
-    let credentials = credentials(
-        arguments.user.as_deref(),
-        arguments.password_file.as_deref(),
-        arguments.token_file.as_deref(),
-    )?;
+    let credentials = credentials(&arguments.login)?;
     let client = Client::connect(&arguments.server, arguments.ca.as_deref(), &credentials).await?;
     let mut shell = super::shell(session, &arguments.query).await?;
     shell.remote = Some(Remote::new(client, &arguments.server));
@@ -22,14 +18,10 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &ConnectArguments
 }
 
 /// The credentials in files.
-pub(super) fn credentials(
-    user: Option<&str>,
-    password: Option<&Path>,
-    token: Option<&Path>,
-) -> Result<Credentials, CliError> {
-    Ok(match (user, password, token) {
+pub(super) fn credentials(login: &LoginArguments) -> Result<Credentials, CliError> {
+    Ok(match (&login.user, &login.password_file, &login.token_file) {
         (Some(user), Some(path), _) => Credentials::Password {
-            user: user.to_string(),
+            user: user.clone(),
             password: first_line(path)?,
         },
         (_, _, Some(path)) => Credentials::Token(first_line(path)?),

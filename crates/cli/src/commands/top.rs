@@ -48,11 +48,7 @@ impl Drop for Terminal {
 }
 
 pub(crate) async fn run(_session: &SessionArguments, arguments: &TopArguments) -> Result<(), CliError> {
-    let credentials = super::connect::credentials(
-        arguments.user.as_deref(),
-        arguments.password_file.as_deref(),
-        arguments.token_file.as_deref(),
-    )?;
+    let credentials = super::connect::credentials(&arguments.login)?;
     let monitor = Monitor::connect(&arguments.server, &credentials).await?;
     if arguments.once || !io::stdout().is_terminal() {
         return once(&monitor, arguments).await;
