@@ -4,7 +4,7 @@
 //! config     the configuration file            access     roles, and paths that they grant
 //! password   SCRAM verifiers and tokens        account    users and tokens, their queries and sessions
 //! tables     the tables that a role sees       statement  statements that a role may run
-//! state      engine, accounts, running queries
+//! state      engine, accounts, running queries   statement_text  splits strings into statements
 //! session    one SessionContext per client     query      one task per running statement
 //! flight     Flight SQL                        postgres   the Postgres protocol
 //! activity   running statements and history    feed       documents of the page
@@ -42,6 +42,7 @@ mod session;
 mod shortened;
 mod state;
 mod statement;
+mod statement_text;
 mod tables;
 mod tls;
 

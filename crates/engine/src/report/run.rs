@@ -190,7 +190,7 @@ impl RunReport {
         self.timeline.merge(&other.timeline);
     }
 
-    /// Adds time of making columns resident, which began at `begun`.
+    /// Adds the time of the transfer of columns, which began at `begun`.
     pub(crate) fn transferred(&mut self, begun: Instant) {
         let took = begun.elapsed();
         self.transfer += took;

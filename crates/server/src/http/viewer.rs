@@ -89,7 +89,7 @@ pub(super) fn cookie_of(headers: &HeaderMap) -> Option<&str> {
         .map(|(_, value)| value)
 }
 
-/// Checks that a request comes from this machine, or that others are allowed.
+/// Checks that the peer of a request is this machine, or that others are allowed.
 pub(super) fn check_peer(shared: &Shared, peer: SocketAddr) -> Result<(), Refusal> {
     if shared.config.insecure || peer.ip().to_canonical().is_loopback() {
         return Ok(());

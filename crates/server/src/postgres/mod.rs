@@ -11,6 +11,7 @@ mod copy;
 mod cursor_table;
 mod cursors;
 mod errors;
+mod execution;
 mod limits;
 mod registry;
 mod rows;

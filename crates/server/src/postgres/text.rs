@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use pgwire::error::PgWireResult;
 
 use super::errors::error_state;
-use crate::statement::Offsets;
+use crate::statement_text::Offsets;
 
 /// The tokens of a statement, without spaces and comments, and their places.
 pub(super) struct Reader<'a> {
