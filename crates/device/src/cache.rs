@@ -14,8 +14,8 @@
 //! include its revision and instrumentation |
 //! | 5 | digest of all headers (names and texts, in order) | |
 //! | 6 | NVRTC version | its code differs |
-//! | 7 | driver version | minor-version compatibility is not a promise for every cubin |
 //! | 7 | driver version | minor-version compatibility is not guaranteed for every cubin |
+//! | 8 | architecture | |
 //! | 9 | target: `gpu` or `emulated` | their images have nothing in common |
 //!
 //! The program's name is not part of it: it only appears in messages.

@@ -54,6 +54,7 @@ mod machine_memory;
 mod managed;
 mod module;
 mod pins;
+mod precompiled_headers;
 mod probe;
 mod process;
 mod program;

@@ -112,8 +112,7 @@ impl Timing {
         stream: SendableRecordBatchStream,
     ) -> impl Stream<Item = Result<arrow::array::RecordBatch>> {
         let mut failed = false;
-        let computes = self.report.get().placed == 0;
-        let mut busy = computes.then(|| self.session.engine().background().busy());
+        let mut busy = Some(self.session.engine().background().busy());
         stream
             .map(Some)
             .chain(futures::stream::once(async { None }))
