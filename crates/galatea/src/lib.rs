@@ -35,6 +35,7 @@
 mod activity;
 mod calibration;
 mod directories;
+mod file_names;
 mod file_paths;
 mod file_tables;
 mod files;
@@ -49,10 +50,12 @@ mod new_folders;
 mod optimize;
 mod read_files;
 mod relations;
+mod remote_files;
 mod reset;
 mod sample;
 mod session;
 mod sql;
+mod standard_input;
 mod system_settings;
 mod system_tables;
 
@@ -79,8 +82,13 @@ pub use layout::{
 pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
+pub use remote_files::RemoteFileError;
 pub use session::{SessionBuilder, session};
-pub use sql::{SqlError, own_statement, physical_plan, sql, statement, unresolved_statement};
+pub use sql::{
+    STANDARD_OUTPUT, SessionStatement, SqlError, own_statement, physical_plan, session_statement, sql,
+    statement, summary_schema, unresolved_statement,
+};
+pub use standard_input::StandardInputError;
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;

@@ -15,6 +15,7 @@ use galatea_engine::repartition_memory::with_growing_repartitions;
 
 use crate::files::FileQueries;
 use crate::install_on;
+use crate::standard_input::StandardInput;
 
 /// The maximum nesting of parentheses, CASE or subqueries in a statement, unless
 /// `datafusion.sql_parser.recursion_limit` is set. DataFusion's default refuses statements that other systems
@@ -28,6 +29,7 @@ pub fn session() -> SessionBuilder {
         runtime: None,
         settings: Vec::new(),
         file_queries: false,
+        standard_input: None,
         engine: None,
         emulator: None,
     }
@@ -41,6 +43,7 @@ pub struct SessionBuilder {
     runtime: Option<Arc<RuntimeEnv>>,
     settings: Vec<(String, String)>,
     file_queries: bool,
+    standard_input: Option<StandardInput>,
     engine: Option<Arc<Engine>>,
     emulator: Option<EmulatorOptions>,
 }
@@ -88,6 +91,13 @@ impl SessionBuilder {
     /// that may send SQL to such a session may read every file that the process can read.
     pub fn with_file_queries(mut self, enabled: bool) -> Self {
         self.file_queries = enabled;
+        self
+    }
+
+    /// Permits queries that may name files to read standard input as `'-'` and `'/dev/stdin'`. With a reason,
+    /// they are refused with it: a program that reads its statements there has no data there.
+    pub fn with_standard_input(mut self, refused: Option<&'static str>) -> Self {
+        self.standard_input = Some(StandardInput::new(refused));
         self
     }
 
@@ -147,6 +157,9 @@ impl SessionBuilder {
                 }
             }
         };
+        if let Some(input) = self.standard_input {
+            config = config.with_extension(Arc::new(input));
+        }
         let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;
         if self.file_queries {

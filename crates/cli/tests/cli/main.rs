@@ -10,4 +10,5 @@ mod optimize;
 mod output;
 mod prompt;
 mod serve;
+mod streams;
 mod support;
