@@ -25,6 +25,7 @@ mod explain;
 mod extremes;
 mod faults;
 mod file_contents;
+mod file_names;
 mod file_types;
 mod files;
 #[path = "../../../bench/src/random/files.rs"]
