@@ -2,8 +2,8 @@
 //!
 //! Inside quotes after FROM, JOIN or LOCATION it completes file names; after SET and SHOW, settings;
 //! elsewhere keywords, tables, columns and functions. Names are read from the session's catalogs before every
-//! line, so that a newly created table is included. Columns of a file are completed in the statement that names
-//! the file.
+//! line, so that a newly created table is included. Columns of a file are completed in the statement that
+//! names the file.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -53,8 +53,8 @@ impl PromptHelper {
         }
     }
 
-    /// Prepares for the next line, which continues the lines `begun` or begins a statement, by reading the session's names
-    /// again. Names that cannot be read are not completed.
+    /// Prepares for the next line, which continues the lines `begun` or begins a statement, by reading the
+    /// session's names again. Names that cannot be read are not completed.
     pub(crate) async fn refresh(&mut self, ctx: &SessionContext, begun: &str) {
         begun.clone_into(&mut self.begun);
         self.inner.reset_hint();

@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 /// The time that completion waits for the columns of a file.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The most files whose columns are remembered during a statement.
+/// The maximum number of files with remembered columns.
 const FILES: usize = 64;
 
 /// The columns of files, each read once for a statement.

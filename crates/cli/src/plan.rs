@@ -128,7 +128,7 @@ impl Planner {
                 Planned::Analysis(of(&analyze.input))
             }
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
-                Planned::Text(self.ctx.execute_logical_plan(plan).await?)
+                Planned::Text(galatea::execute(&self.ctx, plan).await?)
             }
             _ => {
                 let mut to_output = false;
@@ -137,7 +137,7 @@ impl Planner {
                     destination::check(copy)?;
                 }
                 let complete = matches!(plan, LogicalPlan::DescribeTable(_));
-                let frame = self.ctx.execute_logical_plan(plan).await?;
+                let frame = galatea::execute(&self.ctx, plan).await?;
                 if to_output {
                     return Ok(Planned::Output(frame));
                 }

@@ -1,6 +1,7 @@
 //! The session behind -c, -f and the prompt: a Galatea session with file queries, object stores and
 //! DataFusion's command-line functions.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::common::exec_datafusion_err;
@@ -42,7 +43,7 @@ fn is_runtime(name: &str) -> bool {
     name.starts_with("datafusion.runtime.")
 }
 
-/// Makes `target` the standard output of COPY.
+/// Registers `target` as the standard output of COPY.
 ///
 /// # Errors
 /// Never for the address of this store.
@@ -55,10 +56,12 @@ pub(crate) fn register_output(ctx: &SessionContext, target: Target) -> datafusio
 
 /// Builds the session and applies `--set`.
 ///
-/// `input` is the reason that queries cannot read standard input, if they cannot.
+/// `input` is the reason that queries cannot read standard input, if they cannot. `database` is the folder of
+/// a database, with tables that last.
 pub(crate) async fn build(
     arguments: &SessionArguments,
     input: Option<&'static str>,
+    database: Option<&Path>,
 ) -> Result<Session, CliError> {
     // `DATAFUSION_*` variables set DataFusion's settings, as in its own command.
     let mut options = ConfigOptions::from_env()?;
@@ -79,15 +82,19 @@ pub(crate) async fn build(
         .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
         .build_arc()?;
     // A setting of the arguments takes precedence.
-    let ctx = with_settings(
+    let mut builder = with_settings(
         galatea::session().with_setting("galatea.cache.disk", "auto"),
         arguments,
-    )
-    .with_config(config)
-    .with_runtime(runtime)
-    .with_file_queries(true)
-    .with_standard_input(input)
-    .build()?;
+    );
+    if let Some(database) = database {
+        builder = builder.with_database(database);
+    }
+    let ctx = builder
+        .with_config(config)
+        .with_runtime(runtime)
+        .with_file_queries(true)
+        .with_standard_input(input)
+        .build()?;
     register_output(&ctx, Target::default())?;
     for (name, value) in arguments.settings.iter().filter(|(name, _)| is_runtime(name)) {
         ctx.sql(&format!("SET {name} = '{}'", value.replace('\'', "''")))

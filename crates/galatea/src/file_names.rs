@@ -1,4 +1,5 @@
-//! `filename = true` of `read_csv`, `read_parquet` and `read_json`: a column with the path of each row's file.
+//! `filename = true` of `read_csv`, `read_parquet` and `read_json`: a column with the path of each row's
+//! file.
 //!
 //! The column is a partition column with one value per file. So the scan computes it without reading, pruning
 //! uses it, and the device has it as a column with few values.

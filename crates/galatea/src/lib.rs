@@ -34,7 +34,9 @@
 
 mod activity;
 mod calibration;
+mod database;
 mod directories;
+mod encodings;
 mod file_names;
 mod file_paths;
 mod file_tables;
@@ -61,6 +63,7 @@ mod system_tables;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
+pub use database::DatabaseError;
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};
@@ -83,10 +86,10 @@ pub use message::{FailedStatement, Origin, closest_name, error_message, raised_a
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
 pub use remote_files::RemoteFileError;
-pub use session::{SessionBuilder, session};
+pub use session::{SessionBuilder, open, session};
 pub use sql::{
-    STANDARD_OUTPUT, SessionStatement, SqlError, own_statement, physical_plan, session_statement, sql,
-    statement, summary_schema, unresolved_statement,
+    STANDARD_OUTPUT, SessionStatement, SqlError, execute, own_statement, physical_plan, session_statement,
+    sql, statement, summary_schema, unresolved_statement,
 };
 pub use standard_input::StandardInputError;
 

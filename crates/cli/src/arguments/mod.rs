@@ -79,6 +79,10 @@ pub(crate) struct QueryArguments {
     /// Maximum number of table rows to show, or inf for all.
     #[arg(long, default_value = "40")]
     pub(crate) maxrows: RowLimit,
+    /// Open a database, a folder with tables, views, macros and settings that last. It is created if it does
+    /// not exist. The first argument without a flag may be its name, if the name ends with .db.
+    #[arg(short = 'd', long, value_name = "DIR")]
+    pub(crate) database: Option<PathBuf>,
     /// Set a variable of SQL, which getvariable('NAME') returns: -v day=2026-11-29. A number, TRUE, FALSE and
     /// NULL have their types, all else is a string. Repeatable.
     #[arg(short = 'v', long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable)]

@@ -94,7 +94,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
 
 /// A session with the output options of the arguments.
 async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
-    let session = session::build(arguments, without_input(query)).await?;
+    let session = session::build(arguments, without_input(query), query.database.as_deref()).await?;
     for (name, value) in &query.variables {
         galatea::sql(&session.ctx, &format!("SET VARIABLE {name} = {value}")).await?;
     }
@@ -123,6 +123,23 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
     })
 }
 
+/// Takes a database from the first argument without a flag: the folder of one, or the name of a new one.
+fn take_database(query: &mut QueryArguments) {
+    if query.database.is_some() {
+        return;
+    }
+    let Some(Work::Input(input)) = query.work.0.first() else {
+        return;
+    };
+    let path = Path::new(input);
+    let is_named = path.extension().is_some_and(|extension| extension == "db");
+    let is_one = path.join("catalog").is_file() && path.join("data").is_dir();
+    if is_one || (is_named && !input.contains(char::is_whitespace)) {
+        query.database = Some(path.to_path_buf());
+        query.work.0.remove(0);
+    }
+}
+
 /// The reason that queries cannot read standard input, if they cannot.
 fn without_input(query: &QueryArguments) -> Option<&'static str> {
     match (io::stdin().is_terminal(), query.work.0.is_empty()) {
@@ -143,6 +160,9 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
             cause,
         })?;
     }
+    let mut query = query.clone();
+    take_database(&mut query);
+    let query = &query;
     let mut shell = shell(arguments, query).await?;
     let ended = prompt_or_all(&mut shell, query).await;
     if galatea::cancel_background(&shell.ctx) {

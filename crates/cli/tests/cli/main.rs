@@ -4,6 +4,7 @@ mod bench;
 mod calibrate;
 mod conflicts;
 mod data;
+mod database;
 mod errors;
 mod front;
 mod optimize;

@@ -92,7 +92,7 @@ impl Summarize {
         Some(Self { query })
     }
 
-    /// The query whose columns are summarised.
+    /// The summarised query.
     pub(crate) fn query(&self) -> &str {
         &self.query
     }

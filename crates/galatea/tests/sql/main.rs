@@ -16,6 +16,7 @@ mod compare;
 mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]
 mod data;
+mod database;
 mod depth;
 mod determined_keys;
 mod dimensions;
