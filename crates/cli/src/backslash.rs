@@ -8,10 +8,11 @@ use crate::output::{Format, Output, Target};
 use crate::statement_help;
 
 /// Each command with its arguments and its description.
-const COMMANDS: [(&str, &str); 13] = [
+const COMMANDS: [(&str, &str); 14] = [
     ("\\?", "this list"),
     ("\\q", "quit"),
-    ("\\d", "list the tables"),
+    ("\\d", "list the tables and views, also those of the system"),
+    ("\\dt", "list the tables and views"),
     ("\\d TABLE", "list the columns of a table"),
     ("\\h", "list the statements that have help"),
     ("\\h STATEMENT", "the syntax of a statement"),
@@ -48,6 +49,10 @@ const STATEMENTS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The query of `\dt`.
+const TABLES: &str = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+                      WHERE table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY 1, 2, 3";
+
 /// The next action of the shell after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -69,6 +74,7 @@ pub(crate) fn run(output: &mut Output, text: &str) -> Result<Next, CliError> {
         ("q", None) => return Ok(Next::Quit),
         ("?", None) => output.text(&help())?,
         ("d", None) => return Ok(Next::Statement("SHOW TABLES".to_string())),
+        ("dt", None) => return Ok(Next::Statement(TABLES.to_string())),
         ("d", Some(table)) => return Ok(Next::Statement(format!("SHOW COLUMNS FROM {table}"))),
         ("h", None) => output.text(&statement_help::list())?,
         ("h", Some(statement)) => {

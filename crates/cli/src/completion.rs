@@ -2,7 +2,8 @@
 //!
 //! Inside quotes after FROM, JOIN or LOCATION it completes file names; after SET and SHOW, settings;
 //! elsewhere keywords, tables, columns and functions. Names are read from the session's catalogs before every
-//! line, so that a newly created table is included.
+//! line, so that a newly created table is included. Columns of a file are completed in the statement that
+//! names the file.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,6 +18,8 @@ use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
+use crate::file_columns::FileColumns;
+
 /// The remark on an empty line inside a statement.
 const BEGUN: &str = "a semicolon ends the statement, Ctrl-C leaves it";
 
@@ -30,32 +33,38 @@ struct Names {
 pub(crate) struct PromptHelper {
     /// Provides highlighting and hints.
     inner: CliHelper,
-    /// Whether the line continues a statement.
-    begun: bool,
+    /// The lines before the current one of a statement.
+    begun: String,
+    /// `None` if a server runs the statements: files here are not its files.
+    file_columns: Option<FileColumns>,
     files: FilenameCompleter,
     names: RefCell<Names>,
 }
 
 impl PromptHelper {
-    pub(crate) fn new(ctx: &SessionContext, color: bool) -> Self {
+    pub(crate) fn new(ctx: &SessionContext, color: bool, reads_files: bool) -> Self {
         let dialect = ctx.copied_config().options().sql_parser.dialect;
         Self {
             inner: CliHelper::new(&dialect, color),
-            begun: false,
+            begun: String::new(),
+            file_columns: reads_files.then(|| FileColumns::new(ctx)),
             files: FilenameCompleter::new(),
             names: RefCell::default(),
         }
     }
 
-    /// Prepares for the next line, which continues a statement or begins one, by reading the session's names
-    /// again. Names that cannot be read are not completed.
-    pub(crate) async fn refresh(&mut self, ctx: &SessionContext, begun: bool) {
-        self.begun = begun;
+    /// Prepares for the next line, which continues the lines `begun` or begins a statement, by reading the
+    /// session's names again. Names that cannot be read are not completed.
+    pub(crate) async fn refresh(&mut self, ctx: &SessionContext, begun: &str) {
+        begun.clone_into(&mut self.begun);
         self.inner.reset_hint();
         self.inner
             .set_dialect(&ctx.copied_config().options().sql_parser.dialect);
-        if begun {
+        if !begun.is_empty() {
             return;
+        }
+        if let Some(files) = &self.file_columns {
+            files.clear();
         }
         let mut names = Names::default();
         names.words.extend(tables_and_columns(ctx).await);
@@ -123,7 +132,7 @@ fn in_file_name(line: &str, position: usize) -> bool {
     ["FROM", "JOIN", "LOCATION", "TO"].contains(&keyword.as_str())
 }
 
-fn candidates(names: &Names, line: &str, position: usize) -> (usize, Vec<Pair>) {
+fn candidates(names: &Names, of_files: &[String], line: &str, position: usize) -> (usize, Vec<Pair>) {
     let (start, prefix) = word(line, position);
     if prefix.is_empty() {
         return (position, Vec::new());
@@ -137,7 +146,9 @@ fn candidates(names: &Names, line: &str, position: usize) -> (usize, Vec<Pair>) 
         replacement: text.to_string(),
     };
     let settings = names.settings.iter().map(String::as_str).filter(|_| is_setting);
-    let words = names.words.iter().map(String::as_str).filter(|_| !is_setting);
+    let of_files = of_files.iter().filter(|name| !names.words.contains(*name));
+    let words = names.words.iter().chain(of_files);
+    let words = words.map(String::as_str).filter(|_| !is_setting);
     let mut found: Vec<Pair> = words.chain(settings).filter(matches).map(pair).collect();
     // Keywords are completed in the case of the prefix.
     let is_lower = prefix.chars().all(|c| !c.is_uppercase());
@@ -163,7 +174,11 @@ impl Completer for PromptHelper {
         if in_file_name(line, position) {
             return self.files.complete(line, position, ctx);
         }
-        Ok(candidates(&self.names.borrow(), line, position))
+        let of_files = match &self.file_columns {
+            Some(files) if !word(line, position).1.is_empty() => files.of(&format!("{}{line}", self.begun)),
+            _ => Vec::new(),
+        };
+        Ok(candidates(&self.names.borrow(), &of_files, line, position))
     }
 }
 
@@ -199,7 +214,7 @@ impl Hinter for PromptHelper {
 
     /// On an empty line of a statement, the hint is the remark about the end of statements.
     fn hint(&self, line: &str, position: usize, ctx: &Context<'_>) -> Option<Remark> {
-        if self.begun {
+        if !self.begun.is_empty() {
             return line.is_empty().then(|| Remark(BEGUN.to_string()));
         }
         self.inner.hint(line, position, ctx).map(Remark)
@@ -219,7 +234,8 @@ mod tests {
             words: ["lineitem", "l_quantity", "sum"].map(str::to_string).into(),
             settings: ["galatea.device", "galatea.fallback"].map(str::to_string).into(),
         };
-        candidates(&names, line, line.len())
+        let of_files = ["name", "l_quantity"].map(str::to_string);
+        candidates(&names, &of_files, line, line.len())
             .1
             .into_iter()
             .map(|pair| pair.replacement)
@@ -232,6 +248,7 @@ mod tests {
         assert_eq!(complete("select su").first().map(String::as_str), Some("sum"));
         assert!(complete("sel").contains(&"select".to_string()));
         assert!(complete("SEL").contains(&"SELECT".to_string()));
+        assert!(complete("SELECT nam").contains(&"name".to_string()));
         assert_eq!(complete("SET galatea.d"), ["galatea.device"]);
         assert!(complete("SELECT galatea.d").is_empty());
         assert!(complete("SELECT ").is_empty());

@@ -10,7 +10,7 @@
 //! plan        from a statement to a plan
 //! remote      one statement of galatea connect: run by a server, printed here
 //! destination whether COPY can create its files
-//! backslash   the commands of the prompt, with the help of \h (statement_help)
+//! backslash   the commands of the prompt, with the help of \h (statement_help); dot: those of DuckDB
 //! output/     formats, tables fitted to the terminal, the pager
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
@@ -27,7 +27,9 @@ mod backslash;
 mod commands;
 mod completion;
 mod destination;
+mod dot;
 mod errors;
+mod file_columns;
 mod interrupt;
 mod log;
 mod output;

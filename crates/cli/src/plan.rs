@@ -30,6 +30,8 @@ use crate::destination;
 pub(crate) enum Planned {
     /// Rows. `complete`: the result is short, and all of its rows are shown.
     Rows { frame: DataFrame, complete: bool },
+    /// A COPY to standard output.
+    Output(DataFrame),
     /// The text of DataFusion's EXPLAIN.
     Text(DataFrame),
     /// The outline of a plan.
@@ -126,14 +128,19 @@ impl Planner {
                 Planned::Analysis(of(&analyze.input))
             }
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
-                Planned::Text(self.ctx.execute_logical_plan(plan).await?)
+                Planned::Text(galatea::execute(&self.ctx, plan).await?)
             }
             _ => {
+                let mut to_output = false;
                 if let LogicalPlan::Copy(copy) = &plan {
+                    to_output = copy.output_url.starts_with(galatea::STANDARD_OUTPUT);
                     destination::check(copy)?;
                 }
                 let complete = matches!(plan, LogicalPlan::DescribeTable(_));
-                let frame = self.ctx.execute_logical_plan(plan).await?;
+                let frame = galatea::execute(&self.ctx, plan).await?;
+                if to_output {
+                    return Ok(Planned::Output(frame));
+                }
                 Planned::Rows { frame, complete }
             }
         })

@@ -2,7 +2,7 @@
 //!
 //! Statements end at semicolons, as DataFusion's own tokenizer finds them, not at those in quotes or
 //! comments. If a backslash is where a statement could begin, it begins a command, which extends to the end
-//! of the line.
+//! of the line. A dot there begins a command of DuckDB ([`dot`](crate::dot)).
 
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -21,6 +21,8 @@ pub(crate) enum Input {
     Statement(String),
     /// A command without its backslash.
     Command(String),
+    /// A command with its dot.
+    Dot(String),
 }
 
 /// The tokens of `text` up to the first that cannot be read, and whether all could be read.
@@ -108,13 +110,17 @@ fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piec
                 (start, begun) = (end + 1, false);
             }
             Token::Whitespace(_) => {}
-            Token::Backslash if !begun => {
+            Token::Backslash | Token::Period if !begun => {
                 let at = offsets.of(token.span.start);
-                let command = &text[at + 1..];
-                let (first, after) = command.split_once('\n').unwrap_or((command, ""));
+                let (first, after) = text[at..].split_once('\n').unwrap_or((&text[at..], ""));
+                let command = first.trim().trim_end_matches(';');
+                let input = match command.strip_prefix('\\') {
+                    Some(command) => Input::Command(command.trim_start().to_string()),
+                    None => Input::Dot(command.to_string()),
+                };
                 found.push(Piece {
                     line: line + lines(&text[..at]),
-                    input: Input::Command(first.trim().trim_end_matches(';').to_string()),
+                    input,
                 });
                 return Some(after);
             }
@@ -141,7 +147,7 @@ pub(crate) fn command_of_word(text: &str) -> Option<&'static str> {
 /// Whether the input so far can be run: a command, or statements up to a semicolon.
 pub(crate) fn is_complete(text: &str, dialect: &str) -> bool {
     let begun = text.trim_start();
-    if begun.is_empty() || begun.starts_with('\\') || command_of_word(begun).is_some() {
+    if begun.is_empty() || begun.starts_with(['\\', '.']) || command_of_word(begun).is_some() {
         return true;
     }
     let (tokens, readable) = tokens(text, dialect);
@@ -159,6 +165,7 @@ mod tests {
         let shown = |piece: Piece| match piece.input {
             Input::Statement(text) => text,
             Input::Command(text) => format!("\\{text}"),
+            Input::Dot(text) => text,
         };
         pieces(text, "generic").into_iter().map(shown).collect()
     }
@@ -193,6 +200,10 @@ mod tests {
             ["\\x", "SELECT 1", "\\o it's.csv", "SELECT\n2", "\\q"]
         );
         assert_eq!(split("SELECT 1 \\ 2"), ["SELECT 1 \\ 2"]);
+        assert_eq!(
+            split(".tables\nSELECT a.b;.mode csv;\nSELECT .5"),
+            [".tables", "SELECT a.b", ".mode csv", "SELECT .5"]
+        );
     }
 
     #[test]

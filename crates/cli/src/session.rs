@@ -1,8 +1,10 @@
 //! The session behind -c, -f and the prompt: a Galatea session with file queries, object stores and
 //! DataFusion's command-line functions.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::common::exec_datafusion_err;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -12,9 +14,11 @@ use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use galatea::SessionBuilder;
+use url::Url;
 
 use crate::arguments::SessionArguments;
 use crate::errors::CliError;
+use crate::output::{OutputStore, Target};
 
 /// A session, and the object stores of its queries.
 pub(crate) struct Session {
@@ -39,8 +43,26 @@ fn is_runtime(name: &str) -> bool {
     name.starts_with("datafusion.runtime.")
 }
 
+/// Registers `target` as the standard output of COPY.
+///
+/// # Errors
+/// Never for the address of this store.
+pub(crate) fn register_output(ctx: &SessionContext, target: Target) -> datafusion::error::Result<()> {
+    let url = Url::parse(galatea::STANDARD_OUTPUT);
+    let url = url.map_err(|cause| exec_datafusion_err!("cannot register standard output: {cause}"))?;
+    ctx.register_object_store(&url, Arc::new(OutputStore(target)));
+    Ok(())
+}
+
 /// Builds the session and applies `--set`.
-pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliError> {
+///
+/// `input` is the reason that queries cannot read standard input, if they cannot. `database` is the folder of
+/// a database, with tables that last.
+pub(crate) async fn build(
+    arguments: &SessionArguments,
+    input: Option<&'static str>,
+    database: Option<&Path>,
+) -> Result<Session, CliError> {
     // `DATAFUSION_*` variables set DataFusion's settings, as in its own command.
     let mut options = ConfigOptions::from_env()?;
     let defaults = ConfigOptions::default();
@@ -60,14 +82,20 @@ pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliEr
         .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
         .build_arc()?;
     // A setting of the arguments takes precedence.
-    let ctx = with_settings(
+    let mut builder = with_settings(
         galatea::session().with_setting("galatea.cache.disk", "auto"),
         arguments,
-    )
-    .with_config(config)
-    .with_runtime(runtime)
-    .with_file_queries(true)
-    .build()?;
+    );
+    if let Some(database) = database {
+        builder = builder.with_database(database);
+    }
+    let ctx = builder
+        .with_config(config)
+        .with_runtime(runtime)
+        .with_file_queries(true)
+        .with_standard_input(input)
+        .build()?;
+    register_output(&ctx, Target::default())?;
     for (name, value) in arguments.settings.iter().filter(|(name, _)| is_runtime(name)) {
         ctx.sql(&format!("SET {name} = '{}'", value.replace('\'', "''")))
             .await?;

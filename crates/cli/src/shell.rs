@@ -8,6 +8,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
 use crate::backslash::{self, Next};
+use crate::dot;
 use crate::errors::CliError;
 use crate::output::{Output, RowLimit};
 use crate::remote::Remote;
@@ -65,6 +66,15 @@ impl Shell {
                     true
                 }
                 Input::Command(command) => self.command(&command).await?,
+                Input::Dot(command) => match dot::command_of(&command) {
+                    Some(command) => self.command(&command).await?,
+                    None => {
+                        return Err(CliError::Other(format!(
+                            "unknown command: {command}\nhint: \\? lists the commands; .tables, .schema, .read, .output, .mode, \
+                             .maxrows, .timer, .help and .quit have the meaning of DuckDB's"
+                        )));
+                    }
+                },
             };
             if !goes_on {
                 return Ok(Ended::Quit);

@@ -3,12 +3,16 @@
 //! A separate thread waits for the signal. Inside the query runtime the signal might be missed: only an idle
 //! worker handles signals, and a query can keep all workers busy.
 
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::signal;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+/// The time that the first subscriber waits for the handler.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The number of presses of Ctrl-C, for subscribers.
 static PRESSED: OnceLock<watch::Sender<u64>> = OnceLock::new();
@@ -37,13 +41,18 @@ pub(crate) fn hold() -> impl Sized {
 fn listen() -> watch::Sender<u64> {
     let (sender, _) = watch::channel(0);
     let presses = sender.clone();
+    let (ready, is_ready) = mpsc::channel();
     // Without a thread or a runtime, Ctrl-C ends the process as usual.
     let _ = thread::Builder::new().name("signals".to_string()).spawn(move || {
         let Ok(runtime) = Builder::new_current_thread().enable_io().build() else {
             return;
         };
         runtime.block_on(async {
-            while signal::ctrl_c().await.is_ok() {
+            let Ok(mut interrupts) = signal(SignalKind::interrupt()) else {
+                return;
+            };
+            let _ = ready.send(());
+            while interrupts.recv().await.is_some() {
                 if presses.receiver_count() == 0 {
                     // The second press: work that still runs cannot be stopped in another way.
                     galatea_device::exit_at_once(130);
@@ -52,5 +61,7 @@ fn listen() -> watch::Sender<u64> {
             }
         });
     });
+    // The line editor restores the handler that it finds, so this one is installed first.
+    let _ = is_ready.recv_timeout(PATIENCE);
     sender
 }

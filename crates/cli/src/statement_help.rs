@@ -311,7 +311,7 @@ mod tests {
     async fn examples_are_accepted() {
         let arguments = Arguments::parse_from(["galatea", "--set", "galatea.device=emulated"]);
         for help in &STATEMENTS {
-            let session = crate::session::build(&arguments.session)
+            let session = crate::session::build(&arguments.session, None, None)
                 .await
                 .expect("a session");
             let table = "CREATE TABLE t AS SELECT value % 2 AS k, value AS v FROM generate_series(1, 5)";
@@ -326,6 +326,7 @@ mod tests {
                         }
                         Ok(
                             Planned::Rows { frame, .. }
+                            | Planned::Output(frame)
                             | Planned::Text(frame)
                             | Planned::Outline(frame)
                             | Planned::Analysis(frame),

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -21,6 +23,7 @@ use crate::interrupt::interruptible_unless;
 use crate::output::{Output, Printed, RowLimit, write_rows};
 use crate::plan::{Planned, plan};
 use crate::progress::Watch;
+use crate::session;
 
 /// The name of the memory reservation for results that are being printed.
 const CONSUMER: &str = "galatea";
@@ -73,7 +76,7 @@ pub(crate) async fn run(
         );
     }
     // Programs read only the result, so the footer goes to standard error.
-    if output.form().is_for_readers() && output.target.path().is_none() {
+    if output.form().is_for_readers() && output.target.path().is_none() && !printed.for_programs {
         let _ = writeln!(io::stdout(), "{text}\n");
     } else {
         let _ = writeln!(io::stderr(), "{text}");
@@ -105,6 +108,7 @@ async fn execute(
             let limit = if complete { RowLimit(None) } else { output.limit };
             rows(output, frame, limit, watch).await
         }
+        Planned::Output(frame) => copied_to(ctx, output, frame, watch).await,
         Planned::Text(frame) if !output.form().is_for_readers() => {
             rows(output, frame, RowLimit(None), watch).await
         }
@@ -155,6 +159,26 @@ async fn execute(
             })
         }
     }
+}
+
+/// Runs a COPY to standard output. Nothing else may be written there, so the number of rows is in the footer.
+async fn copied_to(
+    ctx: &SessionContext,
+    output: &Output,
+    frame: DataFrame,
+    watch: &Watch,
+) -> Result<Printed> {
+    session::register_output(ctx, output.target.clone())?;
+    let batches = frame.collect().await?;
+    watch.end();
+    let counts = batches.iter().filter(|batch| batch.num_columns() > 0);
+    let counts = counts.filter_map(|batch| batch.column(0).as_primitive_opt::<UInt64Type>());
+    let rows: u64 = counts.flat_map(|counts| counts.values().iter()).sum();
+    Ok(Printed {
+        rows: usize::try_from(rows).unwrap_or(usize::MAX),
+        for_programs: true,
+        ..Printed::default()
+    })
 }
 
 /// Whether the plan belongs to a statement that has already run and returns no rows.
@@ -322,6 +346,7 @@ mod tests {
             rows: 1,
             columns: 9,
             shown: None,
+            for_programs: false,
             complete: None,
         };
         assert_eq!(summary(&printed, second), "1 row in 1.000 s.");

@@ -13,12 +13,17 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use galatea_store::StoreError;
 use object_store::ObjectStoreExt;
 
+use crate::standard_input;
+
 /// Number of files with concurrent requests for their sizes.
 const FILES_AT_ONCE: usize = 32;
 
 /// The last component of a path that is not a pattern, up to its first dot; `None` if the name does not look
 /// like a path.
 pub(crate) fn table_name(path: &str) -> Option<String> {
+    if standard_input::is_named(path) {
+        return Some("stdin".to_owned());
+    }
     if !(reads_like_a_file(path) || has_pattern(path)) {
         return None;
     }

@@ -10,6 +10,7 @@
 //! | `'file.parquet'`, `'file.csv.gz'` | one file; the format by its extension |
 //! | `'dir/*.parquet'`, `'dir/year=*/part-?.csv'`, `'dir/**/*.json'` | all files that match, in the order of their names |
 //! | `'dir/'`, and `'dir'` in [`sql`](crate::sql()) | all files below, of one format; `key=value` directories become columns |
+//! | `'-'`, `'/dev/stdin'` | standard input, if the session permits that ([`crate::standard_input`]) |
 //! | `'s3://bucket/file.parquet'` | as DataFusion reads it |
 //!
 //! Formats: parquet, csv, tsv, json / ndjson / jsonl (objects, or one array of them), arrow, avro; csv, tsv
@@ -43,8 +44,10 @@ use crate::file_paths::{
 };
 use crate::file_tables::FileTables;
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
-use crate::read_files;
+use crate::read_files::{self, FilesRead};
+use crate::remote_files;
 use crate::sql::Read;
+use crate::standard_input;
 
 /// Resolves table names that are paths.
 #[derive(Debug)]
@@ -76,6 +79,26 @@ impl FileQueries {
             .upgrade()
             .ok_or_else(|| plan_datafusion_err!("the session is gone"))?;
         Ok(session.read().clone())
+    }
+
+    /// The table of files of one format.
+    async fn files(
+        &self,
+        name: &str,
+        files: &[PathBuf],
+        state: &SessionState,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let (format, extension) = format_of(files, state)?;
+        refuse_empty(files, &extension)?;
+        let urls = files
+            .iter()
+            .map(|file| location(file))
+            .collect::<Result<Vec<_>>>()?;
+        let options = ListingOptions::new(format).with_file_extension(extension);
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
+        let schema = schema_of_all(&config, state).await;
+        let config = config.with_schema(schema.map_err(|cause| unreadable(name, files, cause))?);
+        Ok(self.tables.known(name, ListingTable::try_new(config)?))
     }
 }
 
@@ -114,11 +137,21 @@ impl RelationPlanner for FileNames {
 impl UrlTableFactory for FileQueries {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(read) = Read::decoded(name) {
-            let table = read_files::table(&read, &self.state()?).await?;
-            return Ok(Some(self.tables.known(name, table)));
+            return Ok(Some(match read_files::table(&read, &self.state()?).await? {
+                FilesRead::Plain(table) => self.tables.known(name, table),
+                FilesRead::Named(table) => Arc::new(table),
+            }));
         }
         if name.contains("://") {
-            return self.remote.try_new(name).await;
+            return match self.remote.try_new(name).await? {
+                None => remote_files::check(name, &self.state()?).await.map(|()| None),
+                found => Ok(found),
+            };
+        }
+        if standard_input::is_named(name) {
+            let state = self.state()?;
+            let file = standard_input::file(name, &state).await?;
+            return self.files(name, &[file], &state).await.map(Some);
         }
         // A bare name is the name of a table, even if a file or a directory has the same name: `CREATE TABLE
         // docs`.
@@ -140,18 +173,7 @@ impl UrlTableFactory for FileQueries {
         } else {
             return Err(missing(name));
         };
-        let state = self.state()?;
-        let (format, extension) = format_of(&files, &state)?;
-        refuse_empty(&files, &extension)?;
-        let urls = files
-            .iter()
-            .map(|file| location(file))
-            .collect::<Result<Vec<_>>>()?;
-        let options = ListingOptions::new(format).with_file_extension(extension);
-        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
-        let schema = schema_of_all(&config, &state).await;
-        let config = config.with_schema(schema.map_err(|cause| unreadable(name, &files, cause))?);
-        Ok(Some(self.tables.known(name, ListingTable::try_new(config)?)))
+        self.files(name, &files, &self.state()?).await.map(Some)
     }
 }
 

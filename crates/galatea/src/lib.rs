@@ -34,7 +34,10 @@
 
 mod activity;
 mod calibration;
+mod database;
 mod directories;
+mod encodings;
+mod file_names;
 mod file_paths;
 mod file_tables;
 mod files;
@@ -49,15 +52,18 @@ mod new_folders;
 mod optimize;
 mod read_files;
 mod relations;
+mod remote_files;
 mod reset;
 mod sample;
 mod session;
 mod sql;
+mod standard_input;
 mod system_settings;
 mod system_tables;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
+pub use database::DatabaseError;
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};
@@ -79,8 +85,13 @@ pub use layout::{
 pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
-pub use session::{SessionBuilder, session};
-pub use sql::{SqlError, own_statement, physical_plan, sql, statement, unresolved_statement};
+pub use remote_files::RemoteFileError;
+pub use session::{SessionBuilder, open, session};
+pub use sql::{
+    STANDARD_OUTPUT, SessionStatement, SqlError, execute, own_statement, physical_plan, session_statement,
+    sql, statement, summary_schema, unresolved_statement,
+};
+pub use standard_input::StandardInputError;
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;

@@ -13,11 +13,13 @@ use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTable
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 
+use crate::file_names::{self, NamedFiles};
 use crate::file_paths::{
     expand_home, has_pattern, location, matching, missing, refuse_empty, schema_of_all, unreadable,
 };
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
 use crate::sql::{Read, ReadKind as Kind};
+use crate::standard_input;
 
 /// Bytes at the beginning of a file that are searched for its delimiter.
 const HEAD: usize = 64 << 10;
@@ -28,24 +30,41 @@ const LINES: usize = 100;
 ///
 /// # Errors
 /// No file matches, a file cannot be read, or an option has no such value.
-pub(crate) async fn table(read: &Read, state: &SessionState) -> Result<ListingTable> {
-    let files = files(read)?;
+pub(crate) async fn table(read: &Read, state: &SessionState) -> Result<FilesRead> {
+    let files = files(read, state).await?;
     let options = ListingOptions::new(format(read, &files, state)?).with_file_extension("");
     let urls = files
         .iter()
         .map(|file| location(file))
         .collect::<Result<Vec<_>>>()?;
+    let paths = file_names::column(read).map(|column| (column, file_names::paths(read, &files, &urls)));
     let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
     let schema = schema_of_all(&config, state).await;
     let named = read.paths.join("', '");
     let config = config.with_schema(schema.map_err(|cause| unreadable(&named, &files, cause))?);
-    ListingTable::try_new(config)
+    let table = ListingTable::try_new(config)?;
+    Ok(match paths {
+        Some((column, paths)) => FilesRead::Named(NamedFiles::new(table, &column, paths)?),
+        None => FilesRead::Plain(table),
+    })
+}
+
+/// The table of a function.
+#[derive(Debug)]
+pub(crate) enum FilesRead {
+    Plain(ListingTable),
+    /// With a column of paths.
+    Named(NamedFiles),
 }
 
 /// The files of all paths, in the order of the paths.
-fn files(read: &Read) -> Result<Vec<PathBuf>> {
+async fn files(read: &Read, state: &SessionState) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for pattern in read.patterns()? {
+        if standard_input::is_named(&pattern) {
+            files.push(standard_input::file(&pattern, state).await?);
+            continue;
+        }
         if pattern.contains("://") {
             return plan_err!(
                 "cannot read '{pattern}' with options or in a list\nhint: remote files are read by their names: FROM '{pattern}'"

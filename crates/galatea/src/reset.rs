@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use galatea_engine::config::EngineSettings;
 
+use crate::database;
 use crate::system_settings::{dialect_of, setting_name};
 
 /// A setting of a session that gets its default value.
@@ -76,11 +77,12 @@ impl Reset {
         }
         if own.is_none() {
             let reset = Statement::ResetVariable(ResetVariable { variable: self.name });
-            return ctx.execute_logical_plan(LogicalPlan::Statement(reset)).await;
+            return database::execute(ctx, LogicalPlan::Statement(reset)).await;
         }
         let state = ctx.state_ref();
         let set = (state.write().config_mut().options_mut()).set(&self.name, "default");
         set?;
+        database::kept_setting(ctx, &self.name, None)?;
         ctx.read_empty()?.limit(0, Some(0))
     }
 }

@@ -1,5 +1,6 @@
 //! Creates a session: configuration, settings and file queries in one builder.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::common::config_err;
@@ -7,14 +8,20 @@ use datafusion::config::{ConfigNonZeroUsize, SqlParserOptions};
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 use galatea_device::EmulatorOptions;
 use galatea_engine::config::{EngineSettings, GalateaConfig};
 use galatea_engine::engine::Engine;
 use galatea_engine::repartition_memory::with_growing_repartitions;
 
+use crate::database::Database;
 use crate::files::FileQueries;
 use crate::install_on;
+use crate::sql;
+use crate::standard_input::StandardInput;
 
 /// The maximum nesting of parentheses, CASE or subqueries in a statement, unless
 /// `datafusion.sql_parser.recursion_limit` is set. DataFusion's default refuses statements that other systems
@@ -28,6 +35,8 @@ pub fn session() -> SessionBuilder {
         runtime: None,
         settings: Vec::new(),
         file_queries: false,
+        standard_input: None,
+        database: None,
         engine: None,
         emulator: None,
     }
@@ -41,6 +50,8 @@ pub struct SessionBuilder {
     runtime: Option<Arc<RuntimeEnv>>,
     settings: Vec<(String, String)>,
     file_queries: bool,
+    standard_input: Option<StandardInput>,
+    database: Option<PathBuf>,
     engine: Option<Arc<Engine>>,
     emulator: Option<EmulatorOptions>,
 }
@@ -91,6 +102,20 @@ impl SessionBuilder {
         self
     }
 
+    /// Permits queries that may name files to read standard input as `'-'` and `'/dev/stdin'`. With a reason,
+    /// they are refused with it: a program that reads its statements there has no data there.
+    pub fn with_standard_input(mut self, refused: Option<&'static str>) -> Self {
+        self.standard_input = Some(StandardInput::new(refused));
+        self
+    }
+
+    /// Opens a database, or creates it: a folder with tables, views, macros and settings that last. Its
+    /// settings give way to those of this builder. See [`open`](crate::open).
+    pub fn with_database(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.database = Some(folder.into());
+        self
+    }
+
     /// Permits the session to run kernels on the emulated device (`galatea.device = 'emulated'`), with an
     /// engine of its own: for tests. Off by default, because the emulated device compiles code with the
     /// machine's C++ compiler and loads it into this process. Needs the feature `emulator`, and Linux on
@@ -115,6 +140,16 @@ impl SessionBuilder {
         let parser = &mut config.options_mut().sql_parser;
         if parser.recursion_limit == SqlParserOptions::default().recursion_limit {
             parser.recursion_limit = ConfigNonZeroUsize::try_new(RECURSION_LIMIT)?;
+        }
+        let database = match &self.database {
+            Some(folder) => Some(Database::open(folder, &config.options().catalog.default_schema)?),
+            None => None,
+        };
+        for (name, value) in database.iter().flat_map(|database| database.settings()) {
+            // Another version of the program may not have the setting.
+            if let Err(error) = config.options_mut().set(&name, &value) {
+                tracing::warn!(name, %error, "a setting of the database is not used");
+            }
         }
         for (name, value) in &settings {
             config.options_mut().set(name, value)?;
@@ -147,11 +182,61 @@ impl SessionBuilder {
                 }
             }
         };
+        if let Some(input) = self.standard_input {
+            config = config.with_extension(Arc::new(input));
+        }
+        if let Some(database) = &database {
+            config = config.with_extension(Arc::clone(database));
+        }
         let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;
+        if let Some(database) = &database {
+            database.attach(&ctx, planned);
+            for text in database.macros() {
+                if let Err(error) = sql::create_macro(&ctx, &text) {
+                    tracing::warn!(text, %error, "a macro of the database cannot be created");
+                }
+            }
+        }
         if self.file_queries {
             FileQueries::enable(&ctx);
         }
         Ok(ctx)
     }
+}
+
+/// Plans a statement of a database in its session.
+fn planned(text: String, state: SessionState) -> BoxFuture<'static, Result<LogicalPlan>> {
+    Box::pin(async move {
+        let statement = sql::statement(&text, &state).await?;
+        state.statement_to_plan(statement).await
+    })
+}
+
+/// Opens a database, and returns a session with its tables, views, macros and settings. The folder is created
+/// if it does not exist. The database is closed when the last clone of the session is dropped.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let path = folder.path().join("my.db");
+/// let ctx = galatea::open(&path)?;
+/// galatea::sql(&ctx, "CREATE TABLE t AS SELECT 41 AS a").await?.collect().await?;
+/// drop(ctx);
+///
+/// let ctx = galatea::open(&path)?;
+/// let rows = galatea::sql(&ctx, "SELECT a + 1 AS answer FROM t").await?.collect().await?;
+/// assert_eq!(rows[0].num_rows(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`DatabaseError`](crate::DatabaseError); those of [`SessionBuilder::build`].
+pub fn open(path: impl AsRef<Path>) -> Result<SessionContext> {
+    session()
+        .with_database(path.as_ref())
+        .with_file_queries(true)
+        .build()
 }

@@ -1,5 +1,6 @@
 //! A session of the engine: its settings, tables and statements.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -37,7 +38,7 @@ pub(crate) struct Session {
 }
 
 /// Builds a session like that of the terminal: with file queries, object stores and a column cache on disk.
-async fn build(settings: Vec<(String, String)>) -> Result<SessionContext> {
+async fn build(settings: Vec<(String, String)>, database: Option<PathBuf>) -> Result<SessionContext> {
     let is_runtime = |name: &str| name.starts_with("datafusion.runtime.");
     let mut options = ConfigOptions::from_env()?;
     if options.format.null == ConfigOptions::default().format.null {
@@ -54,6 +55,9 @@ async fn build(settings: Vec<(String, String)>) -> Result<SessionContext> {
     for (name, value) in settings.iter().filter(|(name, _)| !is_runtime(name)) {
         // The caller starts the process, so that it may allow the emulated device.
         builder = builder.with_trusted_setting(name, value);
+    }
+    if let Some(database) = database {
+        builder = builder.with_database(database);
     }
     let ctx = builder
         .with_config(config)
@@ -102,7 +106,7 @@ async fn plan(
     let state = ctx.state();
     let plan = Variables::scope(variables, logical_plan(&state, statement)).await?;
     match plan {
-        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(ctx.execute_logical_plan(plan).await?.into()),
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(galatea::execute(ctx, plan).await?.into()),
         LogicalPlan::Dml(dml)
             if variables.is_some_and(|found| found.contains(dml.table_name.table()))
                 && !ctx.table_exist(dml.table_name.clone())? =>
@@ -113,7 +117,7 @@ async fn plan(
             )
         }
         LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
-            let frame = ctx.execute_logical_plan(plan).await?;
+            let frame = galatea::execute(ctx, plan).await?;
             let schema = Arc::clone(frame.schema().inner());
             let batches = frame.collect().await?;
             let affected = Some(count(&batches));
@@ -170,10 +174,12 @@ fn count(batches: &[RecordBatch]) -> u64 {
 
 #[pymethods]
 impl Session {
-    /// Builds a session with these settings, pairs of a full name and a value.
+    /// Builds a session with these settings, pairs of a full name and a value. `database` is the folder
+    /// of a database, whose tables last.
     #[new]
-    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
-        let built = wait(py, &mut Progress::new(None, None), build(settings))?;
+    #[pyo3(signature = (settings, database=None))]
+    fn new(py: Python<'_>, settings: Vec<(String, String)>, database: Option<PathBuf>) -> PyResult<Self> {
+        let built = wait(py, &mut Progress::new(None, None), build(settings, database))?;
         Ok(Self {
             ctx: built.map_err(exception)?,
         })

@@ -39,6 +39,7 @@ mod query;
 mod recorder;
 mod server;
 mod session;
+mod session_statement;
 mod shortened;
 mod state;
 mod statement;

@@ -6,15 +6,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::{ParamValues, ScalarValue, internal_err};
 use datafusion::dataframe::DataFrame;
+use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::SessionConfig;
 use lru::LruCache;
 use metrics::gauge;
 use parking_lot::Mutex;
+use tokio::sync::RwLock;
 use tokio::time::timeout;
 
 use crate::failure::{Failure, FailureKind};
@@ -22,6 +25,7 @@ use crate::metrics::{REFUSED, SESSIONS};
 use crate::opaque::Opaque;
 use crate::planning::{self, Context, Frame, Work};
 use crate::query::{self, Job, Rows};
+use crate::session_statement::{CREATE_MACRO, DROP_MACRO};
 use crate::state::{self, Account, Permit, Shared, Ticket};
 use crate::statement::{self, Checked, Class};
 use crate::tables::{CATALOG, GrantedSchema, SCHEMA};
@@ -51,6 +55,7 @@ impl Prepared {
     pub(crate) fn schema(&self) -> Option<SchemaRef> {
         match (&self.frame, self.checked.class) {
             (Some(frame), Class::Query) => Some(Arc::clone(frame.schema().inner())),
+            (None, Class::Immediate) if self.checked.tag == "SUMMARIZE" => Some(galatea::summary_schema()),
             _ => None,
         }
     }
@@ -103,6 +108,24 @@ impl Prepared {
             text: Arc::clone(&self.text),
             checked: self.checked,
             frame,
+        })
+    }
+}
+
+impl Prepared {
+    /// The same INSERT of `VALUES` with other rows in place of its parameters.
+    ///
+    /// # Errors
+    /// The statement has no plan with `VALUES`.
+    pub(crate) fn with_rows(&self, columns: &SchemaRef, rows: Vec<RecordBatch>) -> PlanResult<Self> {
+        let Some(frame) = &self.frame else {
+            return internal_err!("a statement without a plan has no VALUES");
+        };
+        let (state, plan) = DataFrame::clone(frame).into_parts();
+        let frame = DataFrame::new(state, planning::with_rows(plan, columns, rows)?);
+        Ok(Self {
+            frame: Some(Opaque::new(frame)),
+            ..self.clone()
         })
     }
 }
@@ -161,6 +184,9 @@ pub(crate) struct Session {
     used: Mutex<Instant>,
     /// The limit of time that the client set for its queries.
     timeout: Mutex<Option<Duration>>,
+    /// Whether the session has had macros. A macro is a part of each statement that calls it, so a statement
+    /// is then checked for each use. The lock keeps macros unchanged between the check and the use.
+    macros: RwLock<bool>,
 }
 
 impl Drop for Session {
@@ -229,6 +255,7 @@ impl Session {
             running: Arc::default(),
             used: Mutex::new(Instant::now()),
             timeout: Mutex::default(),
+            macros: RwLock::default(),
         })
     }
 
@@ -320,7 +347,8 @@ impl Session {
     }
 
     async fn plan(&self, text: Arc<str>, sql: String) -> Result<Prepared, Failure> {
-        let checked = self.check(&sql).await?;
+        let macros = self.macros.read().await;
+        let checked = self.check(&sql, *macros).await?;
         let frame = match checked.class {
             Class::Query | Class::Update => Some(planning::sql(&self.ctx, &sql).await?),
             Class::Immediate | Class::Nothing => None,
@@ -335,9 +363,10 @@ impl Session {
 
     /// Checks a statement against the grants, unless that is known. Access to files is checked anew, since
     /// their links may change.
-    async fn check(&self, sql: &str) -> Result<Checked, Failure> {
+    async fn check(&self, sql: &str, has_macros: bool) -> Result<Checked, Failure> {
         let role = &self.account.role;
-        let keeps = role.folders.is_empty() && role.copy_to.is_empty() && sql.len() <= LONGEST_CHECKED;
+        let keeps =
+            !has_macros && role.folders.is_empty() && role.copy_to.is_empty() && sql.len() <= LONGEST_CHECKED;
         let key = (self.dialect(), sql.to_string());
         if keeps && let Some(checked) = self.checked.lock().get(&key) {
             return Ok(*checked);
@@ -358,6 +387,23 @@ impl Session {
         if prepared.checked.class == Class::Nothing {
             return Ok(Rows::none());
         }
+        if matches!(prepared.checked.tag, CREATE_MACRO | DROP_MACRO) {
+            let mut macros = self.macros.write().await;
+            *macros = true;
+            return self.start(prepared).await;
+        }
+        let macros = self.macros.read().await;
+        if *macros && prepared.frame.is_none() && self.check(&prepared.text, true).await? != prepared.checked
+        {
+            return Err(Failure::invalid(
+                "a macro of the statement has changed since the statement was prepared\nhint: prepare it again",
+            ));
+        }
+        self.start(prepared).await
+    }
+
+    /// Starts a statement. One without rows has run when this returns.
+    async fn start(self: &Arc<Self>, prepared: &Prepared) -> Result<Rows, Failure> {
         let work = match &prepared.frame {
             Some(frame) => Work::Frame(frame.clone()),
             None => Work::Statement(prepared.text.to_string()),

@@ -15,6 +15,7 @@ use galatea::EngineSettings;
 use crate::access::Role;
 use crate::failure::{Failure, FailureKind};
 use crate::planning::{self, Context};
+use crate::session_statement;
 use crate::statement_text::{dialect_of, words};
 
 /// How a statement is executed.
@@ -72,11 +73,23 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         ["COMMIT" | "END", ..] => return Ok(Checked::new(Class::Nothing, "COMMIT")),
         ["ROLLBACK" | "ABORT", ..] => return Ok(Checked::new(Class::Nothing, "ROLLBACK")),
         ["SAVEPOINT", ..] => return Ok(Checked::new(Class::Nothing, "SAVEPOINT")),
-        ["SET" | "RESET", "VARIABLE", ..] => return Err(refused("SET VARIABLE")),
-        ["SUMMARIZE", ..] => return Err(refused("SUMMARIZE")),
         ["RELEASE", ..] => return Ok(Checked::new(Class::Nothing, "RELEASE")),
         _ => {}
     }
+    if let Some(statement) = galatea::session_statement(text)? {
+        let parts = session_statement::parts(&statement);
+        let (tag, query) = parts.ok_or_else(|| refused("this statement"))?;
+        let class = query.map_or(Ok(Class::Query), |query| class_of(query, ctx, role))?;
+        return match class {
+            Class::Query => Ok(Checked::new(Class::Immediate, tag)),
+            _ => Err(refused(&format!("{tag} of a statement that is not a query"))),
+        };
+    }
+    parsed(text, ctx, role)
+}
+
+/// Parses a statement of DataFusion, and checks it.
+fn parsed(text: &str, ctx: &Context, role: &Role) -> Result<Checked, Failure> {
     let parsed = planning::statement(ctx, text)?;
     // The visits below recurse over the statement, as the parser did.
     let checked = || check_parsed(&parsed, ctx, role);
@@ -84,6 +97,11 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         0..4096 => checked(),
         _ => stacker::grow(64 << 20, checked),
     }
+}
+
+/// The class of the query of another statement.
+fn class_of(query: &str, ctx: &Context, role: &Role) -> Result<Class, Failure> {
+    parsed(query, ctx, role).map(|checked| checked.class)
 }
 
 /// Checks the files that a statement names, by its tokens: galatea reads the columns of the file of SHOW
@@ -463,9 +481,6 @@ mod tests {
         for text in [
             "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
             "CREATE SCHEMA s",
-            "CREATE MACRO f(x) AS x + 1",
-            "SET VARIABLE x = (SELECT 1)",
-            "SUMMARIZE a",
             "CREATE DATABASE d",
             "DROP SCHEMA s",
             "GRANT SELECT ON a TO b",

@@ -79,6 +79,14 @@ pub(crate) struct QueryArguments {
     /// Maximum number of table rows to show, or inf for all.
     #[arg(long, default_value = "40")]
     pub(crate) maxrows: RowLimit,
+    /// Open a database, a folder with tables, views, macros and settings that last. It is created if it does
+    /// not exist. The first argument without a flag may be its name, if the name ends with .db.
+    #[arg(short = 'd', long, value_name = "DIR")]
+    pub(crate) database: Option<PathBuf>,
+    /// Set a variable of SQL, which getvariable('NAME') returns: -v day=2026-11-29. A number, TRUE, FALSE and
+    /// NULL have their types, all else is a string. Repeatable.
+    #[arg(short = 'v', long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub(crate) variables: Vec<(String, String)>,
     /// Start-up file of the prompt, instead of the user's.
     #[arg(long, value_name = "FILE", conflicts_with = "no_startup")]
     pub(crate) startup: Option<PathBuf>,
@@ -329,9 +337,59 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The name and the constant of SQL of a variable.
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let expected = || "expected NAME=VALUE, for example day=2026-11-29".to_string();
+    let (name, value) = text.split_once('=').ok_or_else(expected)?;
+    let name = name.trim();
+    let is_name = name.chars().enumerate().all(|(at, letter)| match at {
+        0 => letter.is_alphabetic() || letter == '_',
+        _ => letter.is_alphanumeric() || letter == '_',
+    });
+    if name.is_empty() || !is_name {
+        return Err(expected());
+    }
+    let is_word = ["true", "false", "null"].contains(&value.to_ascii_lowercase().as_str());
+    // Names such as inf are no numbers of SQL.
+    let is_number = value.parse::<f64>().is_ok() && value.ends_with(|last: char| last.is_ascii_digit());
+    Ok((
+        name.to_string(),
+        match is_word || is_number {
+            true => value.to_string(),
+            false => format!("'{}'", value.replace('\'', "''")),
+        },
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_are_constants() {
+        for (text, value) in [
+            ("x=1", "1"),
+            ("x=-2.5", "-2.5"),
+            ("x=1e3", "1e3"),
+            ("x=TRUE", "TRUE"),
+            ("x=null", "null"),
+            ("x=2026-11-29", "'2026-11-29'"),
+            ("x=it's=b", "'it''s=b'"),
+            ("x=", "''"),
+            ("x=inf", "'inf'"),
+            ("x=nan", "'nan'"),
+            ("x=1); DROP TABLE t", "'1); DROP TABLE t'"),
+        ] {
+            assert_eq!(
+                parse_variable(text),
+                Ok(("x".to_string(), value.to_string())),
+                "{text}"
+            );
+        }
+        for text in ["x", "=1", "a b=1", "1a=1", "a'=1"] {
+            assert!(parse_variable(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn arguments_are_consistent() {

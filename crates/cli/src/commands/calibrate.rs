@@ -9,7 +9,7 @@ use crate::errors::CliError;
 use crate::session;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &CalibrateArguments) -> Result<(), CliError> {
-    let built = session::build(session).await?;
+    let built = session::build(session, None, None).await?;
     let text = if arguments.forget {
         match galatea::forget_calibration(&built.ctx) {
             Ok(true) => "Forgotten: the constants are an H200's again, scaled to this device.".to_string(),

@@ -32,6 +32,7 @@ use std::time::Duration;
 use crate::arguments::{
     Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments, Work,
 };
+use crate::dot;
 use crate::errors::CliError;
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
@@ -93,7 +94,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
 
 /// A session with the output options of the arguments.
 async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
-    let session = session::build(arguments).await?;
+    let session = session::build(arguments, without_input(query), query.database.as_deref()).await?;
+    for (name, value) in &query.variables {
+        galatea::sql(&session.ctx, &format!("SET VARIABLE {name} = {value}")).await?;
+    }
     let color = match query.color {
         Color::Auto => io::stdout().is_terminal(),
         Color::Always => true,
@@ -119,6 +123,34 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
     })
 }
 
+/// Takes a database from the first argument without a flag: the folder of one, or the name of a new one.
+fn take_database(query: &mut QueryArguments) {
+    if query.database.is_some() {
+        return;
+    }
+    let Some(Work::Input(input)) = query.work.0.first() else {
+        return;
+    };
+    let path = Path::new(input);
+    let is_named = path.extension().is_some_and(|extension| extension == "db");
+    let is_one = path.join("catalog").is_file() && path.join("data").is_dir();
+    if is_one || (is_named && !input.contains(char::is_whitespace)) {
+        query.database = Some(path.to_path_buf());
+        query.work.0.remove(0);
+    }
+}
+
+/// The reason that queries cannot read standard input, if they cannot.
+fn without_input(query: &QueryArguments) -> Option<&'static str> {
+    match (io::stdin().is_terminal(), query.work.0.is_empty()) {
+        (true, _) => Some("it is a terminal\nhint: redirect a file or pipe data to galatea"),
+        (false, true) => {
+            Some("it is the script of statements\nhint: run the script by -f, and its data is standard input")
+        }
+        (false, false) => None,
+    }
+}
+
 /// Runs statements and files in the order of the arguments. Without any, opens the prompt.
 async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
     if let Some(path) = &query.startup {
@@ -128,6 +160,9 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
             cause,
         })?;
     }
+    let mut query = query.clone();
+    take_database(&mut query);
+    let query = &query;
     let mut shell = shell(arguments, query).await?;
     let ended = prompt_or_all(&mut shell, query).await;
     if galatea::cancel_background(&shell.ctx) {
@@ -167,8 +202,11 @@ async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliErr
 
 /// The statement that an argument without a flag means.
 fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
+    if dot::command_of(input).is_some() && !Path::new(input).exists() {
+        return Ok(input.to_string());
+    }
     let is_word = !input.contains(char::is_whitespace);
-    let is_file = Path::new(input).exists() || (is_word && input.contains(['/', '.', '*']));
+    let is_file = input == "-" || Path::new(input).exists() || (is_word && input.contains(['/', '.', '*']));
     if is_file {
         let from = format!("SELECT * FROM '{}'", input.replace('\'', "''"));
         return Ok(match shell.output.limit {

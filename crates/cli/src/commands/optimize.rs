@@ -13,7 +13,7 @@ use crate::session;
 use crate::signals;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &OptimizeArguments) -> Result<(), CliError> {
-    let runtime = session::build(session).await?.ctx.runtime_env();
+    let runtime = session::build(session, None, None).await?.ctx.runtime_env();
     let options = OptimizeOptions {
         sort_by: arguments.sort_by.clone(),
         compression: Compression::from(arguments.compression).codec(),

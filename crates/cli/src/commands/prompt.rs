@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_engine::config::DeviceChoice;
-use rustyline::error::ReadlineError;
+use rustyline::error::{ReadlineError, Signal};
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 
@@ -16,6 +16,7 @@ use crate::completion::PromptHelper;
 use crate::errors::{self, CliError};
 use crate::script::{command_of_word, is_complete};
 use crate::shell::{Ended, Script, Shell};
+use crate::signals;
 
 pub(crate) async fn run(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     if io::stdin().is_terminal() {
@@ -57,7 +58,18 @@ fn editor_failed(cause: ReadlineError) -> CliError {
     CliError::Other(format!("cannot read from the terminal: {cause}"))
 }
 
+/// Whether Ctrl-C ended the line, as a key or, outside of the line editor, as a signal.
+fn is_interrupt(cause: &ReadlineError) -> bool {
+    match cause {
+        ReadlineError::Interrupted | ReadlineError::Signal(Signal::Interrupt) => true,
+        ReadlineError::Io(cause) => cause.kind() == io::ErrorKind::Interrupted,
+        _ => false,
+    }
+}
+
 async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
+    // Outside of the line editor, the terminal sends a signal, which must not end the process.
+    let mut held = Some(signals::hold());
     if !shell.output.quiet {
         greet(&shell.ctx);
     }
@@ -79,28 +91,29 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         .map_err(editor_failed)?
         .build();
     let mut editor = Editor::<PromptHelper, FileHistory>::with_config(config).map_err(editor_failed)?;
-    editor.set_helper(Some(PromptHelper::new(&shell.ctx, shell.output.color)));
+    editor.set_helper(Some(PromptHelper::new(
+        &shell.ctx,
+        shell.output.color,
+        shell.remote.is_none(),
+    )));
     let history = history_file();
     if let Some(path) = &history {
         // The file does not exist at the first start.
         let _ = editor.load_history(path);
     }
-    // Ctrl-C cancels a query or discards an unfinished statement. At an empty prompt, the second press in a
-    // row quits.
-    let mut interrupted = false;
     // The lines of an unfinished statement.
     let mut begun = String::new();
     loop {
         if let Some(helper) = editor.helper_mut() {
-            helper.refresh(&shell.ctx, !begun.is_empty()).await;
+            helper.refresh(&shell.ctx, &begun).await;
         }
         match editor.readline(if begun.is_empty() { PROMPT } else { CONTINUED }) {
             Ok(line) => begun += &line,
-            Err(ReadlineError::Interrupted) if interrupted => break,
-            Err(ReadlineError::Interrupted) => {
-                interrupted = begun.is_empty();
-                if interrupted {
-                    let _ = writeln!(io::stdout(), "press Ctrl-C again, Ctrl-D or \\q to quit");
+            // Ctrl-C cancels a query or discards an unfinished statement. It never quits: a press that comes
+            // after the end of its query must not end the session.
+            Err(cause) if is_interrupt(&cause) => {
+                if begun.is_empty() {
+                    let _ = writeln!(io::stdout(), "Ctrl-D or \\q quits");
                 }
                 begun.clear();
                 continue;
@@ -108,7 +121,6 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
             Err(ReadlineError::Eof) => break,
             Err(cause) => return Err(editor_failed(cause)),
         }
-        interrupted = false;
         if !is_complete(&begun, &shell.dialect()) {
             begun.push('\n');
             continue;
@@ -116,14 +128,15 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         let statement = std::mem::take(&mut begun);
         // A query runs even if the history cannot be extended.
         let _ = editor.add_history_entry(statement.trim_end());
+        // A second press during a query ends the process.
+        drop(held.take());
         let text = command_of_word(&statement).unwrap_or(&statement);
-        match shell.run(text, Script::Typed).await {
+        let done = shell.run(text, Script::Typed).await;
+        held = Some(signals::hold());
+        match done {
             Ok(Ended::Quit) => break,
             Ok(Ended::Through) => {}
-            Err(error) => {
-                errors::report(&error);
-                interrupted = matches!(error, CliError::Cancelled);
-            }
+            Err(error) => errors::report(&error),
         }
     }
     if let Some(path) = &history {

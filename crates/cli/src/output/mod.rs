@@ -2,11 +2,13 @@
 //! to the terminal.
 
 mod pager;
+mod store;
 mod table;
 mod target;
 mod writable;
 mod writer;
 
+pub(crate) use store::OutputStore;
 pub(crate) use target::{Target, is_closed};
 pub(crate) use writer::{Printed, write_rows};
 

@@ -31,6 +31,8 @@ pub(crate) struct Printed {
     pub(crate) shown: Option<(usize, usize)>,
     /// Columns of the result.
     pub(crate) columns: usize,
+    /// Whether the statement wrote its rows to standard output for a program.
+    pub(crate) for_programs: bool,
     /// The time at which the result was complete, if the user may have read it since.
     pub(crate) complete: Option<Instant>,
 }
@@ -99,6 +101,7 @@ pub(crate) async fn write_rows(
             rows,
             shown: (shown.rows < rows || shown.columns < columns).then_some((shown.rows, shown.columns)),
             columns,
+            for_programs: false,
             complete,
         };
         if count > limit {

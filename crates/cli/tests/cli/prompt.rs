@@ -334,3 +334,36 @@ fn interrupt_ends_kmeans_and_keeps_centroids() {
         .shows("| 20001 |");
     prompt.quits();
 }
+
+/// Ctrl-C at an empty prompt never quits, however often it is pressed.
+#[test]
+fn interrupts_at_an_empty_prompt_do_not_quit() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt.shows("> ");
+    for _ in 0..5 {
+        prompt.0.send([3_u8]).expect("interrupted");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    prompt.shows("Ctrl-D or \\q quits");
+    // Presses between two lines, which are signals.
+    prompt.0.send([3_u8; 20]).expect("interrupted");
+    std::thread::sleep(Duration::from_millis(100));
+    prompt.types("SELECT 6 * 7 AS answer;").shows("| 42     |");
+    prompt.quits();
+}
+
+#[test]
+fn columns_of_a_file_are_completed() {
+    let directory = samples();
+    std::fs::write(directory.path().join("wide.csv"), "unusual_name,b\n41,2\n").expect("written");
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt
+        .types("SELECT b AS two FROM 'wide.csv' WHERE unusual_n\t = 41;")
+        .shows("| 2   |");
+    prompt.types("SELECT * FROM 'wide.csv'").shows(FURTHER);
+    prompt.types("WHERE unusual_n\t > 40;").shows("| 41 ");
+    prompt.quits();
+}

@@ -10,7 +10,6 @@
 //! The target has the source's schema, rows and footer entries. It is written under a temporary name, and
 //! takes its own when it is complete.
 
-mod encodings;
 mod error;
 mod sorted;
 mod source;
@@ -25,21 +24,15 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::parquet::arrow::arrow_writer::ArrowColumnChunk;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::metadata::ParquetMetaData;
-use datafusion::parquet::file::properties::WriterProperties;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 
-pub use self::encodings::ColumnEncoding;
 pub use self::error::OptimizeError;
 use self::source::Source;
 use self::write::{Encoder, Target, encode_error};
-
-/// Rows of a row group, and at most of a sample: those of a chunk of the store.
-const GROUP_ROWS: usize = 1 << 20;
-
-/// Pages of a column in a whole row group, if they have at most a MiB. A GPU decodes pages in parallel.
-const PAGES: usize = 128;
+pub use crate::encodings::ColumnEncoding;
+use crate::encodings::{self, COMPRESSION, GROUP_ROWS};
 
 /// The most threads that encode at once. Each holds a row group.
 const MAX_THREADS: usize = 16;
@@ -59,7 +52,7 @@ impl Default for OptimizeOptions {
     fn default() -> Self {
         Self {
             sort_by: Vec::new(),
-            compression: Compression::SNAPPY,
+            compression: COMPRESSION,
             replace: false,
         }
     }
@@ -113,11 +106,7 @@ pub async fn optimize(
         .map_or(1, usize::from)
         .min(MAX_THREADS);
     let encodings = choose_encodings(&source, options.compression, threads, target).await?;
-    let builder = WriterProperties::builder()
-        .set_compression(options.compression)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_data_page_row_count_limit(GROUP_ROWS / PAGES)
-        .set_key_value_metadata(source.entries());
+    let builder = encodings::builder(options.compression).set_key_value_metadata(source.entries());
     let properties = encodings::apply(&encodings, source.schema(), builder).build();
     let mut target = Target::create(target, source.schema(), properties)?;
     let groups = match options.sort_by.as_slice() {

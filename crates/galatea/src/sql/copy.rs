@@ -3,10 +3,14 @@
 //! DataFusion looks up the last extension only, and ignores an unknown name after STORED AS. Here `.tsv` is
 //! CSV with tabs, `.ndjson` and `.jsonl` are JSON, and `.csv.gz` is compressed, as when files are read.
 //! Parquet files have pages that a GPU decompresses and decodes in parallel.
+//!
+//! Standard output is CSV unless STORED AS or FORMAT names another format. It is an object store that the
+//! program registers ([`STANDARD_OUTPUT`]).
 
 use datafusion::common::plan_err;
 use datafusion::config::ParquetOptions;
 use datafusion::datasource::file_format::avro::AvroFormatFactory;
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToStatement, Statement};
@@ -18,6 +22,16 @@ const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
 /// Rows of a page of a Parquet file: 128 pages in a row group of DataFusion's default size.
 const PAGE_ROWS: &str = "8192";
+
+/// Names of standard output.
+const OUTPUTS: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// The address of the object store that writes to standard output.
+pub const STANDARD_OUTPUT: &str = "stdout://";
+
+/// Levels of compression of Parquet pages, for names without a level: that of DuckDB and those of the crate
+/// parquet.
+const LEVELS: [(&str, &str); 3] = [("zstd", "zstd(3)"), ("gzip", "gzip(6)"), ("brotli", "brotli(1)")];
 
 /// Adds the format and the options that the name of the file states.
 ///
@@ -32,6 +46,11 @@ pub(super) fn name_format(statement: &mut Statement, state: &SessionState) -> Re
 }
 
 fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
+    let is_output = OUTPUTS.contains(&copy.target.as_str());
+    if is_output {
+        check_output(copy, state)?;
+        copy.stored_as.get_or_insert_with(|| "csv".to_owned());
+    }
     let path = Path::new(&copy.target);
     let compression = extension(path).filter(|ending| COMPRESSIONS.contains(&ending.as_str()));
     let data = match compression {
@@ -84,9 +103,46 @@ fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
         if parquet.data_page_row_count_limit == default.data_page_row_count_limit {
             add(copy, "data_page_row_count_limit", PAGE_ROWS);
         }
+        add_levels(copy);
+    }
+    if is_output {
+        copy.target = format!("{STANDARD_OUTPUT}/stdout.{format}");
     }
     copy.stored_as = Some(format.to_ascii_uppercase());
     Ok(())
+}
+
+/// Refuses standard output in a program without it, and for several files.
+fn check_output(copy: &CopyToStatement, state: &SessionState) -> Result<()> {
+    let url = ListingTableUrl::parse(STANDARD_OUTPUT)?;
+    if state.runtime_env().object_store(&url).is_err() {
+        return plan_err!(
+            "COPY cannot write to standard output here\nhint: the command galatea can; a program writes the rows of the query"
+        );
+    }
+    match copy.partitioned_by.is_empty() {
+        true => Ok(()),
+        false => plan_err!("COPY with PARTITIONED BY writes several files, and standard output is one"),
+    }
+}
+
+/// Adds a level to the compression of a Parquet file, if the statement names none.
+fn add_levels(copy: &mut CopyToStatement) {
+    for (name, value) in &mut copy.options {
+        let name = name.to_ascii_lowercase();
+        let is_compression = name
+            .strip_prefix("format.")
+            .unwrap_or(&name)
+            .starts_with("compression");
+        let named = match value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text.to_ascii_lowercase(),
+            _ => continue,
+        };
+        let level = LEVELS.iter().find(|(codec, _)| *codec == named);
+        if let Some((_, level)) = level.filter(|_| is_compression) {
+            *value = Value::SingleQuotedString((*level).to_owned());
+        }
+    }
 }
 
 /// The extension of a file in lower case.

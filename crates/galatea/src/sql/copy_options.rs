@@ -7,6 +7,9 @@ use super::tokens::{at, closing, find, is_blank, significant, split, text};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+/// The name of standard output as a file.
+const STANDARD_OUTPUT: &str = "/dev/stdout";
+
 /// Options with the name of the format's option.
 const OPTIONS: &[(&str, &str)] = &[
     ("header", "format.has_header"),
@@ -53,6 +56,12 @@ pub(super) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithS
     let Some(name) = significant(&tokens[target..]).map(|name| target + name) else {
         return Ok(tokens);
     };
+    if let Token::Word(word) = &tokens[name].token
+        && word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case("stdout")
+    {
+        tokens[name].token = Token::SingleQuotedString(STANDARD_OUTPUT.to_owned());
+    }
     let mut next = name + 1;
     let skip = |next: usize| significant(&tokens[next..]).map(|skipped| next + skipped);
     let Some(mut open) = skip(next) else {
@@ -72,8 +81,6 @@ pub(super) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithS
         return Ok(tokens);
     };
     let span = tokens[open].span;
-    let names = |token: &TokenWithSpan| token.token.to_string().to_ascii_lowercase().contains("parquet");
-    let is_parquet = tokens[name..close].iter().any(names);
     let mut clauses = Vec::new();
     let mut options = Vec::new();
     for option in split(&tokens[open + 1..close], |token| token.token == Token::Comma) {
@@ -117,11 +124,6 @@ pub(super) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithS
                 let value = match values {
                     [] if name == "header" => "true".to_owned(),
                     values => value(name, values)?,
-                };
-                // Parquet needs a level; this is DuckDB's.
-                let value = match (*option, value.as_str()) {
-                    ("format.compression", "zstd") if is_parquet => "zstd(3)".to_owned(),
-                    _ => value,
                 };
                 if !options.is_empty() {
                     options.push(Token::Comma);

@@ -175,6 +175,18 @@ impl MacroStatement {
         })
     }
 
+    /// The name of the macro.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Create { name, .. } | Self::Drop { name, .. } => name,
+        }
+    }
+
+    /// Whether the statement defines the macro.
+    pub(super) fn creates(&self) -> bool {
+        matches!(self, Self::Create { .. })
+    }
+
     /// Executes the statement.
     ///
     /// # Errors

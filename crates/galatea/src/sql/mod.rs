@@ -30,6 +30,7 @@ mod from_first;
 mod functions;
 mod macros;
 mod order_all;
+mod own_queries;
 mod paths;
 mod pivot;
 mod places;
@@ -47,10 +48,13 @@ mod windows;
 
 pub(crate) use asof::planned as asof_join;
 pub(crate) use clauses::of_relation;
+pub use copy::STANDARD_OUTPUT;
 pub use error::SqlError;
 pub(crate) use macros::Macros;
+pub use own_queries::{SessionStatement, session_statement};
 pub(crate) use pivot::grouped;
 pub(crate) use read_functions::{Kind as ReadKind, Read};
+pub use summarize::summary_schema;
 pub(crate) use unpivot::joined;
 pub(crate) use using_sample::sampled;
 pub(crate) use variables::Variables;
@@ -73,6 +77,7 @@ use galatea_engine::session::Session;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::database::{self, with_insert_target};
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
 use crate::system_settings::AlterSystem;
@@ -146,17 +151,29 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
             };
             match plan {
                 // These statements change the session.
-                LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => ctx.execute_logical_plan(plan).await,
+                LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => execute(ctx, plan).await,
                 // Like `execute_logical_plan`, but without its copy of the state, which would take as long as
                 // everything else here.
-                plan => Ok(DataFrame::new(state, plan)),
+                plan => {
+                    let plan = with_insert_target(&state, plan)?;
+                    Ok(DataFrame::new(state, plan))
+                }
             }
         }
         None => {
             let plan = state.statement_to_plan(statement(text, &state).await?).await?;
-            ctx.execute_logical_plan(plan).await
+            execute(ctx, plan).await
         }
     }
+}
+
+/// Executes a plan like [`SessionContext::execute_logical_plan`], for callers that plan the statements of
+/// [`statement`] themselves. In a session with a database ([`open`](crate::open)), the plan's changes last.
+///
+/// # Errors
+/// DataFusion's; [`DatabaseError`](crate::DatabaseError).
+pub async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    database::execute(ctx, plan).await
 }
 
 /// The physical plan of one SQL statement, like that of the frame that [`sql()`] returns. For callers that
@@ -215,7 +232,11 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     }
     let is_macro = MacroStatement::read(text, &ctx.state_ref().read())?;
     if let Some(statement) = is_macro {
-        return statement.execute(ctx).map(Some);
+        let name = statement.name().to_owned();
+        let text = statement.creates().then_some(text);
+        let done = statement.execute(ctx)?;
+        database::kept_macro(ctx, &name, text)?;
+        return Ok(Some(done));
     }
     if let Some(summarize) = Summarize::parse(text) {
         return summarize.execute(ctx).await.map(Some);
@@ -223,6 +244,18 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     match AlterSystem::parse(options, text)? {
         Some(change) => change.execute(ctx).map(Some),
         None => Ok(None),
+    }
+}
+
+/// Creates a macro of a database in its session.
+///
+/// # Errors
+/// Those of CREATE MACRO.
+pub(crate) fn create_macro(ctx: &SessionContext, text: &str) -> Result<()> {
+    let statement = MacroStatement::read(text, &ctx.state_ref().read())?;
+    match statement {
+        Some(statement) => statement.execute(ctx).map(drop),
+        None => Ok(()),
     }
 }
 

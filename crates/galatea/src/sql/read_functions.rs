@@ -56,10 +56,15 @@ impl Kind {
                 ("nullstr", "nullstr"),
                 ("compression", "compression"),
                 ("sample_size", "sample_size"),
+                ("filename", "filename"),
                 ("union_by_name", "union_by_name"),
             ],
-            Self::Parquet => &[("union_by_name", "union_by_name")],
-            Self::Json => &[("compression", "compression"), ("union_by_name", "union_by_name")],
+            Self::Parquet => &[("union_by_name", "union_by_name"), ("filename", "filename")],
+            Self::Json => &[
+                ("compression", "compression"),
+                ("union_by_name", "union_by_name"),
+                ("filename", "filename"),
+            ],
         }
     }
 

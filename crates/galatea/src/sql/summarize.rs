@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef};
 use datafusion::common::exec_err;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
@@ -92,6 +92,11 @@ impl Summarize {
         Some(Self { query })
     }
 
+    /// The summarised query.
+    pub(crate) fn query(&self) -> &str {
+        &self.query
+    }
+
     /// Computes the summary.
     ///
     /// # Errors
@@ -168,28 +173,43 @@ fn summary(fields: &[Arc<Field>], row: &RecordBatch) -> Result<RecordBatch> {
     let names = fields.iter().map(|field| field.name().as_str());
     let kinds = fields.iter().map(|field| field.data_type().to_string());
     let floats = |of: Aggregate| -> Result<ArrayRef> { Ok(Arc::new(Float64Array::from(numbers(of)?))) };
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("column_name", Arc::new(StringArray::from_iter_values(names))),
-        ("column_type", Arc::new(StringArray::from_iter_values(kinds))),
-        ("min", texts(Aggregate::Least)?),
-        ("max", texts(Aggregate::Most)?),
-        (
-            "approx_unique",
-            Arc::new(Int64Array::from(wholes(Aggregate::Distinct)?)),
-        ),
-        ("avg", floats(Aggregate::Mean)?),
-        ("std", floats(Aggregate::Deviation)?),
-        ("q25", floats(Aggregate::Quantile("0.25"))?),
-        ("q50", floats(Aggregate::Quantile("0.5"))?),
-        ("q75", floats(Aggregate::Quantile("0.75"))?),
-        ("count", Arc::new(Int64Array::from(vec![count; fields.len()]))),
-        ("null_percentage", Arc::new(Float64Array::from_iter(nulls))),
+    // In the order of the schema.
+    let values: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(names)),
+        Arc::new(StringArray::from_iter_values(kinds)),
+        texts(Aggregate::Least)?,
+        texts(Aggregate::Most)?,
+        Arc::new(Int64Array::from(wholes(Aggregate::Distinct)?)),
+        floats(Aggregate::Mean)?,
+        floats(Aggregate::Deviation)?,
+        floats(Aggregate::Quantile("0.25"))?,
+        floats(Aggregate::Quantile("0.5"))?,
+        floats(Aggregate::Quantile("0.75"))?,
+        Arc::new(Int64Array::from(vec![count; fields.len()])),
+        Arc::new(Float64Array::from_iter(nulls)),
     ];
-    let (fields, values): (Vec<_>, Vec<_>) = columns
-        .into_iter()
-        .map(|(name, values)| (Field::new(name, values.data_type().clone(), true), values))
-        .unzip();
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), values)?)
+    Ok(RecordBatch::try_new(summary_schema(), values)?)
+}
+
+/// The columns of the result of SUMMARIZE.
+pub fn summary_schema() -> SchemaRef {
+    use DataType::{Float64, Int64, Utf8};
+    let columns = [
+        ("column_name", Utf8),
+        ("column_type", Utf8),
+        ("min", Utf8),
+        ("max", Utf8),
+        ("approx_unique", Int64),
+        ("avg", Float64),
+        ("std", Float64),
+        ("q25", Float64),
+        ("q50", Float64),
+        ("q75", Float64),
+        ("count", Int64),
+        ("null_percentage", Float64),
+    ];
+    let fields = columns.map(|(name, kind)| Field::new(name, kind, true));
+    Arc::new(Schema::new(fields.to_vec()))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod compare;
 mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]
 mod data;
+mod database;
 mod depth;
 mod determined_keys;
 mod dimensions;
@@ -25,6 +26,7 @@ mod explain;
 mod extremes;
 mod faults;
 mod file_contents;
+mod file_names;
 mod file_types;
 mod files;
 #[path = "../../../bench/src/random/files.rs"]

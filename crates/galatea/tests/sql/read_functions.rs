@@ -101,8 +101,8 @@ async fn functions_read_files_with_options() {
         ("FROM read_csv(1)", "needs paths as strings"),
         ("FROM read_csv('{a.csv}', 'b')", "cannot read its argument"),
         (
-            "FROM read_parquet('{a.parquet}', filename = true)",
-            "read_parquet has no option filename; its options are union_by_name",
+            "FROM read_parquet('{a.parquet}', columns = 'x')",
+            "read_parquet has no option columns; its options are union_by_name, filename",
         ),
         (
             "FROM read_parquet(['{a.parquet}', '{b.parquet}'], union_by_name = false)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -14,8 +15,6 @@ from ._report import Report, report
 from ._variables import Find, as_table, find_in_caller
 
 if TYPE_CHECKING:
-    import os
-
     from ._cursor import Cursor
 
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -28,8 +27,13 @@ class Connection:
     Use `connect` to open one.
     """
 
-    def __init__(self, settings: Sequence[tuple[str, str]], show_progress: bool | None = None) -> None:
-        self._opened: _galatea.Session | None = _galatea.Session(settings)
+    def __init__(
+        self,
+        settings: Sequence[tuple[str, str]],
+        show_progress: bool | None = None,
+        database: str | None = None,
+    ) -> None:
+        self._opened: _galatea.Session | None = _galatea.Session(settings, database)
         self._show_progress = show_progress
 
     @property
@@ -124,6 +128,7 @@ def _value(value: object) -> str:
 
 
 def connect(
+    database: str | os.PathLike[str] | Mapping[str, object] | None = None,
     settings: Mapping[str, object] | None = None,
     *,
     progress: bool | None = None,
@@ -131,15 +136,21 @@ def connect(
 ) -> Connection:
     """Opens a connection.
 
+    `database` is the folder of a database, such as `"my.db"`: its tables, views, macros and settings last. It is
+    created if it does not exist. Without it, tables live as long as the connection. A mapping in its
+    place is `settings`.
+
     `settings` has full names: `{"datafusion.execution.target_partitions": 4}`. Keywords are settings of
     galatea, with two underscores for a point: `device="cpu"`, `memory__gpu_limit="8 GiB"`. `progress` shows
     the progress of queries that run for more than a second: `None` on terminals and in Jupyter only.
     """
+    if isinstance(database, Mapping):
+        database, settings = None, {**database, **(settings or {})}
     pairs = [(name, _value(value)) for name, value in (settings or {}).items()]
     pairs += [
         ("galatea." + name.replace("__", "."), _value(value)) for name, value in galatea_settings.items()
     ]
-    return Connection(pairs, progress)
+    return Connection(pairs, progress, None if database is None else os.fspath(database))
 
 
 _default: Connection | None = None

@@ -43,7 +43,7 @@ class _Progress(Protocol):
 
 @final
 class Session:
-    def __new__(cls, settings: Sequence[tuple[str, str]]) -> Session: ...
+    def __new__(cls, settings: Sequence[tuple[str, str]], database: str | None = None) -> Session: ...
     def sql(
         self,
         statement: str,

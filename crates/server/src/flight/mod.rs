@@ -5,6 +5,7 @@
 
 mod catalog;
 mod columns;
+mod schemas;
 mod serve;
 mod service;
 mod sessions;

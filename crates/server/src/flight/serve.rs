@@ -7,6 +7,7 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use tokio::net::TcpListener;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
+use super::schemas::WithSchemas;
 use super::service::FlightSql;
 use super::sessions::FlightSessions;
 use super::socket::incoming;
@@ -31,7 +32,7 @@ pub(crate) async fn serve(
 ) -> Result<(), ServerError> {
     let message = sessions.shared.config.message;
     let failed = |error: tonic::transport::Error| ServerError::Failed(format!("Flight SQL: {error}"));
-    let service = FlightServiceServer::new(FlightSql::new(sessions))
+    let service = FlightServiceServer::new(WithSchemas(FlightSql::new(sessions)))
         .max_decoding_message_size(message)
         .max_encoding_message_size(usize::MAX);
     let mut server = Server::builder()

@@ -24,7 +24,7 @@ use arrow_flight::sql::{
 use arrow_flight::{
     Action, ActionType, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightData,
     FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage,
-    SchemaAsIpc, Ticket,
+    SchemaAsIpc, SchemaResult, Ticket,
 };
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
@@ -202,6 +202,31 @@ impl FlightSql {
         }
         session.finish(handle, Arc::clone(&schema), batches);
         Ok(schema)
+    }
+
+    /// The columns of a statement, which does not run.
+    pub(super) async fn statement_schema<T>(
+        &self,
+        request: &Request<T>,
+        query: &CommandStatementQuery,
+    ) -> Result<SchemaResult, Status> {
+        let session = self.sessions.of(request).await?;
+        let prepared = session.session.prepare(&query.query).await?;
+        let schema = encoded(&result_schema(&prepared))?;
+        Ok(SchemaResult { schema })
+    }
+
+    /// The columns of a prepared statement, which does not run.
+    pub(super) async fn prepared_schema<T>(
+        &self,
+        request: &Request<T>,
+        query: &CommandPreparedStatementQuery,
+    ) -> Result<SchemaResult, Status> {
+        let session = self.sessions.of(request).await?;
+        let statement = session.statement(&query.prepared_statement_handle)?;
+        let prepared = statement.bound.as_ref().unwrap_or(&statement.prepared);
+        let schema = encoded(&result_schema(prepared))?;
+        Ok(SchemaResult { schema })
     }
 
     /// Runs the statement of a handle, unless it has run.

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::catalog;
 use super::commands::Parameters;
+use super::copy_rows::Copying;
 use super::cursors::Cursors;
 use super::registry::Registry;
 use crate::failure::{Failure, FailureKind};
@@ -27,6 +28,8 @@ pub(super) struct Connection {
     /// The transaction that the client began, if any.
     pub(super) transaction: Mutex<Transaction>,
     pub(super) cursors: Arc<Cursors>,
+    /// The copy from the client that runs.
+    pub(super) copying: Mutex<Option<Copying>>,
 }
 
 /// The state that warnings of transactions depend on.
@@ -49,6 +52,7 @@ impl Connection {
             prepared: Mutex::default(),
             transaction: Mutex::default(),
             cursors: Arc::default(),
+            copying: Mutex::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `COPY ... TO STDOUT`: rows as lines of text or CSV.
+//! `COPY ... TO STDOUT` and `FROM STDIN`: rows as lines of text or CSV.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -10,7 +10,7 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::DataRow;
 
 use super::errors::error_state;
-use super::text::{Reader, word};
+use super::text::{self, Reader, word};
 
 /// A copy of rows to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,23 @@ pub(super) struct CopyOut {
     /// The query of the rows.
     pub(super) query: String,
     pub(super) lines: Lines,
+}
+
+/// A copy of rows from the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CopyIn {
+    /// The name of the table, as SQL.
+    pub(super) table: String,
+    /// The names of the columns; `None` is all of them.
+    pub(super) columns: Option<Vec<String>>,
+    pub(super) lines: Lines,
+}
+
+/// A copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Copy {
+    Out(CopyOut),
+    In(CopyIn),
 }
 
 /// The form of the lines.
@@ -32,7 +49,7 @@ pub(super) struct Lines {
 }
 
 /// The copy to or from the client; `None` for other statements, and for `COPY` to files.
-pub(super) fn parse(text: &str) -> Option<PgWireResult<CopyOut>> {
+pub(super) fn parse(text: &str) -> Option<PgWireResult<Copy>> {
     let first = text.split_whitespace().next()?;
     if !first.get(..4)?.eq_ignore_ascii_case("COPY") || !matches!(first.as_bytes().get(4), None | Some(b'('))
     {
@@ -53,11 +70,8 @@ pub(super) fn parse(text: &str) -> Option<PgWireResult<CopyOut>> {
         word(&tokens[direction]).as_str(),
         word(tokens.get(direction + 1)?).as_str(),
     ) {
-        ("TO", "STDOUT") => Some(copy_out(&reader, direction)),
-        ("FROM", "STDIN") => Some(Err(error_state(
-            "0A000",
-            "COPY FROM STDIN is not supported\nhint: INSERT INTO t VALUES (...), (...), or COPY from a file",
-        ))),
+        ("TO", "STDOUT") => Some(copy_out(&reader, direction).map(Copy::Out)),
+        ("FROM", "STDIN") => Some(copy_in(&reader, direction).map(Copy::In)),
         _ => None,
     }
 }
@@ -84,7 +98,60 @@ fn copy_out(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyOut> {
     Ok(CopyOut { query, lines })
 }
 
+fn copy_in(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyIn> {
+    let tokens = reader.tokens();
+    let syntax = |problem: &str| {
+        let form = "COPY table [(column, ...)] FROM STDIN [WITH (option, ...)]";
+        error_state("42601", format!("{problem}\nhint: write {form}"))
+    };
+    let lines = Lines::parse(&tokens[direction + 2..])?;
+    let open = tokens[..direction]
+        .iter()
+        .position(|token| *token == Token::LParen);
+    let end = open.unwrap_or(direction);
+    if end < 2 {
+        return Err(syntax("COPY FROM STDIN needs the name of a table"));
+    }
+    let columns = match open {
+        None => None,
+        Some(open) => {
+            let names = tokens[open + 1..direction].split(|token| *token == Token::Comma);
+            let names = names.map(|name| match name {
+                [one] | [one, Token::RParen] => text::name(one),
+                _ => Err(syntax("the columns of COPY are names")),
+            });
+            Some(names.collect::<PgWireResult<Vec<_>>>()?)
+        }
+    };
+    Ok(CopyIn {
+        table: reader.between(0, end).to_string(),
+        columns,
+        lines,
+    })
+}
+
 impl Lines {
+    pub(super) fn is_csv(&self) -> bool {
+        self.is_csv
+    }
+
+    pub(super) fn has_header(&self) -> bool {
+        self.has_header
+    }
+
+    pub(super) fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+
+    pub(super) fn null(&self) -> &str {
+        &self.null
+    }
+
+    /// The quote and the escape within quotes.
+    pub(super) fn quotes(&self) -> (u8, u8) {
+        (self.quote, self.escape)
+    }
+
     /// Reads options, as a list in parentheses or as the words of older versions.
     fn parse(tokens: &[Token]) -> PgWireResult<Self> {
         let invalid = |problem: String| error_state("22023", problem);
@@ -262,7 +329,10 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> CopyOut {
-        parse(text).expect("a copy to the client").expect("a valid one")
+        match parse(text).expect("a copy to the client").expect("a valid one") {
+            Copy::Out(copy) => copy,
+            other => panic!("{text}: {other:?}"),
+        }
     }
 
     fn refused(text: &str) -> String {
@@ -289,9 +359,24 @@ mod tests {
             "COPY t FROM 'f.csv'",
             "COPY (SELECT 1",
         ] {
-            assert_eq!(parse(other).map(|_| ()), None, "{other}");
+            assert!(parse(other).is_none(), "{other}");
         }
-        assert_eq!(refused("COPY t FROM STDIN"), "0A000");
+        assert_eq!(refused("COPY FROM STDIN"), "42601");
+        assert_eq!(refused("COPY t (a, b c) FROM STDIN"), "42601");
+    }
+
+    #[test]
+    fn tables_are_filled_from_the_client() {
+        let parsed = |text: &str| match parse(text).expect(text).expect(text) {
+            Copy::In(copy) => copy,
+            other => panic!("{text}: {other:?}"),
+        };
+        let copy = parsed("COPY t FROM STDIN");
+        assert_eq!((copy.table.as_str(), copy.columns), ("t", None));
+        let copy = parsed("copy \"s\".\"T\" (a, \"B\") from stdin with (format csv, header)");
+        assert_eq!(copy.table, "\"s\".\"T\"");
+        assert_eq!(copy.columns, Some(vec!["a".to_string(), "B".to_string()]));
+        assert!(copy.lines.is_csv() && copy.lines.has_header());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
-use pgwire::api::{ClientInfo, DefaultClient, NoopHandler, PgWireConnectionState};
+use pgwire::api::{ClientInfo, DefaultClient, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::server::{PgWireMessageServerCodec, process_error, process_message};
@@ -209,7 +209,6 @@ where
         connection: Arc::clone(&connection),
         planner,
     });
-    let copies = Arc::new(NoopHandler);
     let authentication = tokio::time::sleep(AUTHENTICATION);
     tokio::pin!(authentication);
     loop {
@@ -238,14 +237,16 @@ where
                 return end(&mut client, "08P01", &error.to_string()).await;
             }
         };
-        let waits_for_sync = message.is_extended_query();
+        // A failed copy of an extended query also waits for the client's Sync.
+        let waits_for_sync = message.is_extended_query()
+            || matches!(client.state(), PgWireConnectionState::CopyInProgress(true));
         let processed = process_message(
             message,
             &mut client,
             Arc::clone(&connection),
             Arc::clone(&connection),
             Arc::clone(&extended),
-            Arc::clone(&copies),
+            Arc::clone(&connection),
             Arc::clone(registry),
         );
         let processed = tokio::select! {

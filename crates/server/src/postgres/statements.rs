@@ -26,7 +26,8 @@ use pgwire::messages::simplequery::Query;
 use super::catalog;
 use super::commands::{Command, command};
 use super::connection::Connection;
-use super::copy;
+use super::copy::{self, Copy};
+use super::copy_rows::CopyTarget;
 use super::cursors::{self, CursorStatement};
 use super::errors::{error, invalid};
 use super::execution::RowsTo;
@@ -57,6 +58,8 @@ pub(super) enum PgStatement {
     },
     /// `CLOSE name`; `None` is `ALL`.
     Close(Option<String>),
+    /// `COPY table FROM STDIN`.
+    CopyIn(Arc<CopyTarget>),
 }
 
 /// Types of the parameters: of the engine, and of the protocol.
@@ -110,8 +113,10 @@ impl Connection {
             return Ok(PgStatement::Command(command));
         }
         if let Some(copy) = copy::parse(text) {
-            let copy = copy?;
-            return self.plan_rows(&copy.query, types, RowsTo::Copy(copy.lines)).await;
+            return match copy? {
+                Copy::Out(copy) => self.plan_rows(&copy.query, types, RowsTo::Copy(copy.lines)).await,
+                Copy::In(copy) => Ok(PgStatement::CopyIn(Arc::new(self.plan_copy(copy).await?))),
+            };
         }
         match cursors::parse(text).transpose()? {
             None => self.plan_rows(text, types, RowsTo::Client).await,
@@ -148,6 +153,14 @@ impl Connection {
             rows,
         })
     }
+}
+
+/// A copy that a caller does not begin itself.
+fn unexpected_copy() -> PgWireError {
+    error(Failure::new(
+        crate::failure::FailureKind::Internal,
+        "internal error: COPY FROM STDIN has no response of rows; this is a bug, please report it",
+    ))
 }
 
 /// Reports the end of a statement without rows.
@@ -194,7 +207,20 @@ impl SimpleQueryHandler for Connection {
                 .feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new()))
                 .await?;
         }
-        for statement in statements {
+        let last = statements.len().saturating_sub(1);
+        for (number, statement) in statements.into_iter().enumerate() {
+            // The client sends rows next, so this function returns before they arrive.
+            if let Some(Ok(Copy::In(copy))) = copy::parse(&statement) {
+                if number < last {
+                    return Err(error(Failure::unsupported(
+                        "COPY FROM STDIN must be the last statement of a string",
+                    )));
+                }
+                let target = self.plan_copy(copy).await?;
+                self.begin_copy(client, &target).await?;
+                client.set_state(PgWireConnectionState::CopyInProgress(false));
+                return Ok(());
+            }
             for response in SimpleQueryHandler::do_query(self, client, &statement).await? {
                 match response {
                     Response::Query(rows) => send_query_response(client, rows, true).await?,
@@ -225,6 +251,7 @@ impl SimpleQueryHandler for Connection {
                 cursor, rows, tag, ..
             } => self.fetch(&cursor, rows, tag, &Format::UnifiedText).await?,
             PgStatement::Close(cursor) => self.close(cursor.as_deref())?,
+            PgStatement::CopyIn(_) => return Err(unexpected_copy()),
         };
         Ok(vec![response])
     }
@@ -260,7 +287,10 @@ impl QueryParser for Planner {
 
     fn get_parameter_types(&self, statement: &PgStatement) -> PgWireResult<Vec<Type>> {
         match statement {
-            PgStatement::Command(_) | PgStatement::Fetch { .. } | PgStatement::Close(_) => Ok(Vec::new()),
+            PgStatement::Command(_)
+            | PgStatement::Fetch { .. }
+            | PgStatement::Close(_)
+            | PgStatement::CopyIn(_) => Ok(Vec::new()),
             PgStatement::Planned { prepared, .. } => {
                 let types = parameter_types(prepared)?;
                 Ok(types.into_iter().map(|(_, wire)| wire).collect())
@@ -337,6 +367,15 @@ impl ExtendedQueryHandler for Extended {
         };
         let state = portal.state();
         let mut state = state.lock().await;
+        if let PgStatement::CopyIn(target) = &portal.statement.statement {
+            if !matches!(*state, PortalExecutionState::Initial) {
+                return Err(invalid("the portal of COPY FROM STDIN has run"));
+            }
+            *state = PortalExecutionState::Finished;
+            self.connection.begin_copy(client, target).await?;
+            client.set_state(PgWireConnectionState::CopyInProgress(true));
+            return Ok(());
+        }
         if matches!(*state, PortalExecutionState::Initial) {
             match ExtendedQueryHandler::do_query(self, client, &portal, most).await? {
                 Response::Query(rows) => *state = PortalExecutionState::Suspended(rows),
@@ -407,6 +446,7 @@ impl ExtendedQueryHandler for Extended {
                 return connection.fetch(cursor, *rows, tag, format).await;
             }
             PgStatement::Close(cursor) => return connection.close(cursor.as_deref()),
+            PgStatement::CopyIn(_) => return Err(unexpected_copy()),
         };
         let types = parameter_types(prepared)?;
         if types.is_empty() && portal.parameter_len() == 0 {

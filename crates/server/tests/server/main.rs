@@ -1,9 +1,11 @@
 //! Servers on loopback with real clients.
 
+mod copy_in;
 mod flight;
 mod limits;
 mod operations;
 mod page;
 mod postgres;
 mod security;
+mod session_statements;
 mod support;

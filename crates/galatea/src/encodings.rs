@@ -15,6 +15,15 @@ use datafusion::parquet::schema::types::ColumnPath;
 use std::fmt;
 use std::sync::Arc;
 
+/// Rows of a row group, and at most of a sample: those of a chunk of the store.
+pub(crate) const GROUP_ROWS: usize = 1 << 20;
+
+/// Pages of a column in a whole row group, if they have at most a MiB. A GPU decodes pages in parallel.
+const PAGES: usize = 128;
+
+/// The compression of pages unless another is named: a GPU decompresses it.
+pub(crate) const COMPRESSION: Compression = Compression::SNAPPY;
+
 /// A dictionary is used unless another encoding needs less than this share of its bytes.
 const DICTIONARY_SHARE: f64 = 0.9;
 
@@ -94,7 +103,7 @@ impl fmt::Display for ColumnEncoding {
 
 /// The encoding for a column with these values. `None` for types with one encoding, and for nested types:
 /// their leaves have the writer's default.
-pub(super) fn choose(
+pub(crate) fn choose(
     values: &[ArrayRef],
     field: &Field,
     codec: Compression,
@@ -135,8 +144,25 @@ fn size(values: &[ArrayRef], field: &Field, encoding: ColumnEncoding, codec: Com
         .sum())
 }
 
+/// The properties of a file that loads fast, with the encodings that are smallest for the first values of its
+/// columns.
+pub(crate) fn writer_properties(schema: &Schema, values: &[Vec<ArrayRef>]) -> Result<WriterProperties> {
+    let columns = schema.fields().iter().zip(values);
+    let encodings = columns.map(|(field, values)| choose(values, field, COMPRESSION));
+    let encodings = encodings.collect::<Result<Vec<_>>>()?;
+    Ok(apply(&encodings, schema, builder(COMPRESSION)).build())
+}
+
+/// Row groups and pages of a file that loads fast.
+pub(crate) fn builder(compression: Compression) -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_compression(compression)
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_data_page_row_count_limit(GROUP_ROWS / PAGES)
+}
+
 /// Adds the encodings of columns to the properties of a writer.
-pub(super) fn apply(
+pub(crate) fn apply(
     encodings: &[Option<ColumnEncoding>],
     schema: &Schema,
     mut builder: WriterPropertiesBuilder,

@@ -1,0 +1,221 @@
+//! Statements that change a database.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{SchemaReference, TableReference};
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::{DefaultTableSource, provider_as_source};
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, Statement, WriteOp};
+use datafusion::prelude::SessionContext;
+
+use super::catalog_file::TableEntry;
+use super::error::DatabaseError;
+use super::insert::InsertTarget;
+use super::{Database, Name, provider};
+
+fn of(state: &SessionState) -> Option<Arc<Database>> {
+    state.config().get_extension::<Database>()
+}
+
+/// Executes a statement that changes the session, such as CREATE TABLE. In a database its changes are
+/// published together when it ends, and none if it fails.
+///
+/// # Errors
+/// Those of the statement; [`DatabaseError`].
+pub(crate) async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    let Some(database) = ctx.copied_config().get_extension::<Database>() else {
+        return ctx.execute_logical_plan(plan).await;
+    };
+    match plan {
+        LogicalPlan::Ddl(_) => {
+            let _turn = database.writer.lock().await;
+            database.begin();
+            // Dropping the future, as a cancellation does, also takes the changes back.
+            let guard = Ends(&database);
+            let done = changed(ctx, &database, plan).await;
+            std::mem::forget(guard);
+            database.end(done.is_ok())?;
+            done
+        }
+        LogicalPlan::Statement(Statement::SetVariable(set)) => {
+            let (name, value) = (set.variable.clone(), set.value.clone());
+            let plan = LogicalPlan::Statement(Statement::SetVariable(set));
+            let done = ctx.execute_logical_plan(plan).await?;
+            kept_setting(ctx, &name, Some(&value))?;
+            Ok(done)
+        }
+        LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+            let name = reset.variable.clone();
+            let plan = LogicalPlan::Statement(Statement::ResetVariable(reset));
+            let done = ctx.execute_logical_plan(plan).await?;
+            kept_setting(ctx, &name, None)?;
+            Ok(done)
+        }
+        plan => {
+            let plan = with_insert_target(&ctx.state(), plan)?;
+            ctx.execute_logical_plan(plan).await
+        }
+    }
+}
+
+/// Executes a statement on tables, views or schemas. Those of the database are dropped and replaced by name:
+/// a view may no longer be planned, or a file may be damaged.
+async fn changed(ctx: &SessionContext, database: &Database, plan: LogicalPlan) -> Result<DataFrame> {
+    let state = ctx.state();
+    let named = |reference: &TableReference| in_database(&state, reference);
+    let LogicalPlan::Ddl(statement) = &plan else {
+        return ctx.execute_logical_plan(plan).await;
+    };
+    let done = match statement {
+        DdlStatement::DropCatalogSchema(drop) => match schema_name(&state, &drop.name) {
+            Some(name) => database.remove_schema(&name, drop.cascade)? || drop.if_exists,
+            None => false,
+        },
+        DdlStatement::DropView(drop) => remove(database, named(&drop.name), true)?,
+        DdlStatement::DropTable(drop) => remove(database, named(&drop.name), false)?,
+        DdlStatement::CreateView(create) if create.or_replace => {
+            remove(database, named(&create.name), true)?;
+            false
+        }
+        DdlStatement::CreateMemoryTable(create) if create.or_replace => {
+            remove(database, named(&create.name), false)?;
+            false
+        }
+        _ => false,
+    };
+    match done {
+        true => ctx.read_empty()?.limit(0, Some(0)),
+        false => ctx.execute_logical_plan(plan).await,
+    }
+}
+
+/// Removes a view or a table of the database. Returns whether it was there.
+fn remove(database: &Database, name: Option<Name>, is_view: bool) -> Result<bool> {
+    let Some(name) = name else { return Ok(false) };
+    let found = database
+        .entry(&name)
+        .map(|entry| matches!(entry, TableEntry::View { .. }));
+    match found == Some(is_view) {
+        true => Ok(database.remove(&name)?),
+        false => Ok(false),
+    }
+}
+
+/// The name of a table in the database; `None` for tables of other catalogs.
+fn in_database(state: &SessionState, reference: &TableReference) -> Option<Name> {
+    let catalog = &state.config_options().catalog;
+    provider::resolved(reference, &catalog.default_catalog, &catalog.default_schema)
+}
+
+/// The name of a schema in the database; `None` for schemas of other catalogs.
+fn schema_name(state: &SessionState, reference: &SchemaReference) -> Option<String> {
+    match reference {
+        SchemaReference::Bare { schema } => Some(schema.to_string()),
+        SchemaReference::Full { schema, catalog } => {
+            let own = **catalog == *state.config_options().catalog.default_catalog;
+            own.then(|| schema.to_string())
+        }
+    }
+}
+
+/// Takes the changes of a statement back when it is dropped.
+struct Ends<'a>(&'a Database);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        // Without success, nothing is written.
+        let _ = self.0.end(false);
+    }
+}
+
+/// Keeps a setting of the session in its database, or forgets it. Settings of DataFusion's runtime, the
+/// default catalog and the emulated device belong to the process.
+///
+/// # Errors
+/// [`DatabaseError`].
+pub(crate) fn kept_setting(ctx: &SessionContext, name: &str, value: Option<&str>) -> Result<()> {
+    let Some(database) = ctx.copied_config().get_extension::<Database>() else {
+        return Ok(());
+    };
+    let name = name.to_ascii_lowercase();
+    let is_kept = (name.starts_with("galatea.") || name.starts_with("datafusion."))
+        && !name.starts_with("datafusion.runtime.")
+        // The name of the database itself in the session.
+        && name != "datafusion.catalog.default_catalog"
+        && !(name == "galatea.device" && value.is_some_and(|value| value.eq_ignore_ascii_case("emulated")));
+    match is_kept {
+        true => Ok(database.keep_setting(&name, value)?),
+        false => Ok(()),
+    }
+}
+
+/// Keeps a macro of the session in its database, or forgets it.
+///
+/// # Errors
+/// [`DatabaseError`].
+pub(crate) fn kept_macro(ctx: &SessionContext, name: &str, text: Option<&str>) -> Result<()> {
+    match ctx.copied_config().get_extension::<Database>() {
+        Some(database) => Ok(database.keep_macro(name, text)?),
+        None => Ok(()),
+    }
+}
+
+/// The plan with the target of an INSERT that writes to the database: a table of files does not.
+///
+/// # Errors
+/// UPDATE and DELETE of tables of a database.
+pub(crate) fn with_insert_target(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let Some(database) = of(state) else {
+        return Ok(plan);
+    };
+    let may_insert = matches!(
+        plan,
+        LogicalPlan::Dml(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::Statement(Statement::Prepare(_))
+    );
+    if !may_insert {
+        return Ok(plan);
+    }
+    let changed = plan.transform_down(|node| match node {
+        LogicalPlan::Dml(statement) => dml(state, &database, statement).map(Transformed::yes),
+        node => Ok(Transformed::no(node)),
+    });
+    changed.map(|changed| changed.data)
+}
+
+/// The statement with the target that writes to the database.
+fn dml(state: &SessionState, database: &Arc<Database>, statement: DmlStatement) -> Result<LogicalPlan> {
+    let name = in_database(state, &statement.table_name);
+    let entry = name.as_ref().and_then(|name| database.entry(name));
+    let (Some(name), Some(TableEntry::Table(_))) = (name, entry) else {
+        return Ok(LogicalPlan::Dml(statement));
+    };
+    if !matches!(statement.op, WriteOp::Insert(_)) {
+        return Err(DatabaseError::Kind {
+            name: format!("{} of the table {}", statement.op.name(), name.1),
+            problem: "files of a table do not change".to_owned(),
+            hint: "CREATE OR REPLACE TABLE t AS SELECT ... FROM t WHERE ...",
+        }
+        .into());
+    }
+    let Some(source) = statement.target.downcast_ref::<DefaultTableSource>() else {
+        return Ok(LogicalPlan::Dml(statement));
+    };
+    let files = Arc::clone(&source.table_provider);
+    let target = provider_as_source(Arc::new(InsertTarget {
+        database: Arc::clone(database),
+        name,
+        files,
+    }));
+    Ok(LogicalPlan::Dml(DmlStatement::new(
+        statement.table_name,
+        target,
+        statement.op,
+        statement.input,
+    )))
+}
