@@ -80,10 +80,9 @@ impl Nvrtc {
     }
 
     fn compile_with(&self, program: &Program, options: &[String]) -> Result<Vec<u8>, Failure> {
-        match self.backend {
-            Backend::Gpu => Lease::of(self.bound).compile(program, options),
-            Backend::Emulated => compile_with(&self.bound.table, program, options),
-        }
+        let lease = (self.backend == Backend::Gpu).then(|| Lease::of(self.bound));
+        let table = lease.as_ref().map_or(&self.bound.table, |lease| lease.table);
+        compile_with(table, program, options)
     }
 }
 

@@ -12,9 +12,8 @@
 //! priority of their threads.
 //!
 //! As soon as [`BUSY`] compilations run at once, a thread copies the library into the cache folder,
-//! `nvrtc/<digest>.<n>`, unless an earlier process has done so, and loads the copies. From then on, all
-//! libraries precompile headers ([`crate::precompiled_headers`]). Until then, and if the folder cannot be used
-//! or has no space, all threads use the library that was found.
+//! `nvrtc/<digest>.<n>`, unless an earlier process has done so, and loads the copies. Until then, and if the
+//! folder cannot be used or has no space, all threads use the library that was found.
 //!
 //! A library adds exit handlers when it is loaded and when it compiles for the first time. They run before
 //! those that were added earlier, so the process would not wait for compilations first ([`crate::ending`]).
@@ -31,10 +30,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::cache_folder::{CacheFolder, free_disk_space};
-use crate::compilation::{Failure, compile_with};
+use crate::compilation::compile_with;
 use crate::ending::{before_the_end, wait_at_the_end};
 use crate::info::Architecture;
-use crate::precompiled_headers::PrecompiledHeaders;
 use crate::program::Program;
 use crate::sys::{Bound, NvrtcTable};
 use crate::threads::has_low_priority;
@@ -92,14 +90,11 @@ impl Usual {
 struct Library {
     table: NvrtcTable,
     running: AtomicUsize,
-    headers: Option<PrecompiledHeaders>,
 }
 
-/// The loaded copies, and the headers of the original.
+/// The loaded copies.
 #[derive(Default)]
 struct Copies {
-    /// Headers that the original has precompiled.
-    headers: Option<PrecompiledHeaders>,
     /// Those that threads of usual priority use besides the original.
     usual: Vec<Library>,
     /// That of threads with low priority.
@@ -113,8 +108,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// A compiler that a thread uses until this is dropped.
 pub(crate) struct Lease {
-    table: &'static NvrtcTable,
-    headers: Option<&'static PrecompiledHeaders>,
+    pub(crate) table: &'static NvrtcTable,
     running: &'static AtomicUsize,
     has_low_priority: bool,
 }
@@ -132,10 +126,9 @@ impl Lease {
         if RUNNING.load(Ordering::Relaxed) + 1 >= BUSY {
             START.call_once(|| start_loading(original));
         }
+        let original = (&original.table, &RUNNING);
         let copies = COPIES.get();
-        let headers = copies.and_then(|copies| copies.headers.as_ref());
-        let original = (&original.table, &RUNNING, headers);
-        let entry = |library: &'static Library| (&library.table, &library.running, library.headers.as_ref());
+        let entry = |library: &'static Library| (&library.table, &library.running);
         let usual = copies.iter().flat_map(|copies| &copies.usual).map(entry);
         let low = copies.and_then(|copies| copies.low.as_ref()).map(entry);
         let least = usual.fold(original, |least, next| {
@@ -144,30 +137,13 @@ impl Lease {
                 false => least,
             }
         });
-        let (table, running, headers) = low.filter(|_| has_low_priority).unwrap_or(least);
+        let (table, running) = low.filter(|_| has_low_priority).unwrap_or(least);
         running.fetch_add(1, Ordering::Relaxed);
         Self {
             table,
-            headers,
             running,
             has_low_priority,
         }
-    }
-
-    /// Compiles a program with exactly these options, and with precompiled headers if the library has some.
-    pub(crate) fn compile(&self, program: &Program, options: &[String]) -> Result<Vec<u8>, Failure> {
-        let used = self
-            .headers
-            .and_then(|headers| Some((headers, headers.options(&program.headers)?)));
-        let Some((headers, precompiled)) = used else {
-            return compile_with(self.table, program, options);
-        };
-        let all = [options, &precompiled].concat();
-        compile_with(self.table, program, &all).or_else(|failure| {
-            let image = compile_with(self.table, program, options)?;
-            headers.fail(&failure.log);
-            Ok(image)
-        })
     }
 }
 
@@ -202,10 +178,7 @@ fn load(original: &Bound) -> Copies {
             "NVRTC is not copied: the file of {} is unknown",
             original.found.path.display()
         );
-        return Copies {
-            headers: PrecompiledHeaders::new(original.version, 0),
-            ..Copies::default()
-        };
+        return Copies::default();
     };
     let paths = CacheFolder::open(None)
         .and_then(|cache| cache.subfolder("nvrtc"))
@@ -220,8 +193,7 @@ fn load(original: &Bound) -> Copies {
         "extern \"C\" __global__ void first(int* value) { *value = 1; }",
     );
     let options = program.all_options(Architecture::SM_90);
-    // The original is library 0.
-    let mut libraries = (1..).zip(&paths).filter_map(|(number, path)| {
+    let mut libraries = paths.iter().filter_map(|path| {
         let table = NvrtcTable::open_copy(path)
             .inspect_err(|reason| tracing::debug!("a copy of NVRTC is not used: {reason}"))
             .ok()?;
@@ -230,11 +202,9 @@ fn load(original: &Bound) -> Copies {
         Some(Library {
             table,
             running: AtomicUsize::new(0),
-            headers: PrecompiledHeaders::new(original.version, number),
         })
     });
     Copies {
-        headers: PrecompiledHeaders::new(original.version, 0),
         low: libraries.next(),
         usual: libraries.collect(),
     }
@@ -281,7 +251,6 @@ fn copies_in(folder: &Path, file: &Path, version: (u32, u32), count: usize) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Headers;
     use std::sync::mpsc::channel;
     use std::time::Instant;
 
@@ -355,45 +324,5 @@ mod tests {
             table.nvrtcVersion as *const (),
             nvrtc.bound().table.nvrtcVersion as *const ()
         ));
-    }
-
-    /// NVRTC does not compare the texts of headers with those that it has precompiled.
-    #[test]
-    fn headers_are_precompiled_for_each_set_of_texts() {
-        let Some(nvrtc) = crate::testing::nvrtc() else {
-            return;
-        };
-        static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        let headers = PrecompiledHeaders::new(nvrtc.version(), 77);
-        let headers: &'static PrecompiledHeaders = Box::leak(Box::new(headers.expect("a cache folder")));
-        let lease = Lease {
-            table: &nvrtc.bound().table,
-            headers: Some(headers),
-            running: &RUNNING,
-            has_low_priority: true,
-        };
-        RUNNING.fetch_add(1, Ordering::Relaxed);
-        let compiled = |text: &str, value: &str| {
-            let source = format!(
-                "#include \"a.cuh\"\nextern \"C\" __global__ void first(int* value) {{ *value = {value}; }}"
-            );
-            let mut program = Program::new("first", source);
-            program.headers = Headers::new([("a.cuh", text)]);
-            lease.compile(&program, &program.all_options(Architecture::SM_90))
-        };
-        let (one, two) = ("static const int one = 1;", "static const int two = 2;");
-        for (text, value) in [(one, "one"), (one, "1 + one"), (two, "two"), (one, "one")] {
-            assert!(compiled(text, value).is_ok(), "{value}");
-        }
-        assert!(compiled(one, "two").is_err());
-        let options = headers.options(&Headers::new([("a.cuh", one)])).expect("used");
-        let folder = Path::new(options[1].split_once('=').unwrap().1);
-        let files = fs::read_dir(folder).unwrap().count();
-        assert!(files > 0, "no precompiled header in {}", folder.display());
-        // Without its folder, the compiler fails, and compiles without precompiled headers.
-        fs::remove_dir_all(folder).unwrap();
-        fs::write(folder, "no folder").unwrap();
-        assert!(compiled(one, "2 + one").is_ok());
-        assert!(headers.options(&Headers::new([("a.cuh", one)])).is_none());
     }
 }

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::precompiled_headers;
-
 /// Threads that do such work hold a read lock.
 static AT_WORK: RwLock<()> = RwLock::new(());
 
@@ -35,14 +33,12 @@ pub(crate) fn wait_at_the_end() {
     }
 }
 
-/// Waits until no such work is in progress, lets none begin, and removes the precompiled headers of the
-/// process. A program calls it before it ends. Without the call, an exit handler waits, but not for a library
-/// that is being loaded.
+/// Waits until no such work is in progress, and lets none begin. A program calls it before it ends. Without
+/// the call, an exit handler waits, but not for a library that is being loaded.
 pub fn wait_before_exit() {
     static WAITED: AtomicBool = AtomicBool::new(false);
     if !WAITED.swap(true, Ordering::SeqCst) {
         std::mem::forget(AT_WORK.write());
-        precompiled_headers::remove();
     }
 }
 

@@ -54,7 +54,6 @@ mod machine_memory;
 mod managed;
 mod module;
 mod pins;
-mod precompiled_headers;
 mod probe;
 mod process;
 mod program;

@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use crate::precompiled_headers;
-
 /// Ends the process with this exit code, without the exit handlers of libraries.
 ///
 /// The driver and the compiler free their state in exit handlers while threads may still use it: a thread
@@ -13,7 +11,6 @@ use crate::precompiled_headers;
 pub fn exit_at_once(code: u8) -> ! {
     // The buffer of standard output is the only thing that an exit handler of ours would write.
     let _ = std::io::stdout().flush();
-    precompiled_headers::remove();
     // SAFETY: the call takes no memory and does not return.
     unsafe { libc::_exit(code.into()) }
 }

@@ -5,11 +5,15 @@
 //! millisecond per pipeline, and meanwhile every kernel is compiled on its own thread. Otherwise each
 //! pipeline would be compiled only when its build sides are complete, one after the other.
 //!
+//! The number of rows that a pipeline leaves on the device for another is not known before it runs. The other
+//! one is bound to the expected number: its kernel depends on the magnitude at most.
+//!
 //! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
 //! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.
 
-use super::executor::Executor;
+use super::executor::{Executor, pairs_view};
 use super::pipeline_run::Run;
+use super::source::{entries, parts};
 use crate::device::DeviceRuntime;
 use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
 use crate::report::QueryStep;
@@ -24,6 +28,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tokio::task::JoinSet;
+
+/// Rows that a pipeline is expected to leave on the device if there is no estimate.
+const EXPECTED: u64 = 1 << 16;
+
+/// The most rows that are expected: a chunk has at most 2^32.
+const MOST: u64 = 1 << 31;
 
 /// Compilers that are running.
 type Compilers = Mutex<JoinSet<()>>;
@@ -84,9 +94,8 @@ impl Executor<'_> {
             let shapes = sides.map(|number| {
                 self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), compilers)
             });
-            let (shapes, view) = join(join_all(shapes), self.load_ahead(&pipeline.source, &plan)).await;
+            let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan)).await;
             let view = view?;
-            self.ready.lock().views.insert(pipeline.id(), view.clone());
             let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
             let options = Run {
                 runtime: device,
@@ -150,17 +159,36 @@ impl Executor<'_> {
         }
     }
 
-    /// The table of a source, if it stays loaded.
-    async fn load_ahead(&self, source: &PipelineSource, plan: &PipelinePlan) -> Option<TableView> {
-        let stays = match source {
+    /// The rows that a pipeline scans: a table that stays loaded, or the expected rows of other pipelines.
+    async fn view_ahead(&self, pipeline: PipelineRef<'_>, plan: &PipelinePlan) -> Option<TableView> {
+        let stays = match &pipeline.source {
+            PipelineSource::Groups(_)
+            | PipelineSource::Windows(_)
+            | PipelineSource::Union(_)
+            | PipelineSource::Pairs(_) => return expected(pipeline),
             PipelineSource::Stored(_) => true,
             PipelineSource::Files { .. } => self.config.cache_files.0,
-            _ => false,
+            PipelineSource::Plan(_) => false,
         };
         if !stays {
             return None;
         }
-        self.load(source, plan).await.ok()
+        let view = self.load(&pipeline.source, plan).await.ok()?;
+        self.ready.lock().views.insert(pipeline.id(), view.clone());
+        Some(view)
+    }
+}
+
+/// A view of the rows that other pipelines are expected to leave on the device.
+fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
+    let sides = pipeline.row_sides.clone();
+    let rows = sides.map(|side| pipeline.build_sides[side].rows.unwrap_or(EXPECTED));
+    let rows: Vec<u64> = rows.map(|rows| rows.clamp(1, MOST)).collect();
+    match (&pipeline.source, rows.as_slice()) {
+        (PipelineSource::Union(_), rows) => parts(rows).ok(),
+        (PipelineSource::Pairs(_), [pairs]) => pairs_view(*pairs).ok(),
+        (_, [rows]) => entries(*rows).ok(),
+        _ => None,
     }
 }
 
@@ -171,11 +199,11 @@ fn looked_up(result: &ResultPlan) -> Option<LookupSide> {
         ResultPlan::BuildGroups(plan) => Some(plan.build_side()),
         ResultPlan::Multimap(plan) => Some(plan.build_side()),
         ResultPlan::Windows(plan) => Some(plan.build_side()),
+        ResultPlan::Store(plan) => Some(plan.build_side()),
         ResultPlan::Aggregate { .. }
         | ResultPlan::Rows(_)
         | ResultPlan::Probe(_)
         | ResultPlan::Mark(_)
-        | ResultPlan::Partition(_)
-        | ResultPlan::Store(_) => None,
+        | ResultPlan::Partition(_) => None,
     }
 }
