@@ -97,7 +97,10 @@ impl Executor<'_> {
             let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan)).await;
             let view = view?;
             let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
-            let options = Run {
+            let chunks: Vec<usize> = (0..view.chunk_rows.len()).collect();
+            let whole = ResultQueue::whole();
+            let cancelled = AtomicBool::new(false);
+            let run = Run {
                 runtime: device,
                 config: self.config,
                 pipeline: pipeline.id(),
@@ -108,23 +111,29 @@ impl Executor<'_> {
                 keep: false,
                 fetch: pipeline.fetch.map(|fetch| fetch as u64),
                 counted: None,
-                cancelled: &AtomicBool::new(false),
-                result: &ResultQueue::whole(),
+                cancelled: &cancelled,
+                result: &whole,
                 progress: self.report,
                 part: None,
-            }
-            .kernel_options();
+            };
+            let options = run.kernel_options();
             let (result, _) = device.prepared().result_of(&plan, &view, &shapes, options).ok()?;
-            // Top-k rows are found by separate kernels.
-            let first_rows = matches!(
-                &plan.sink,
+            let kernels = match &plan.sink {
+                // The first rows of an order are found by separate kernels.
                 SinkPlan::Rows {
-                    order: Some(RowOrder::First(_)),
-                    ..
+                    outputs,
+                    order: Some(RowOrder::First(top)),
+                } => {
+                    let run = Run {
+                        chunks: &chunks,
+                        ..run
+                    };
+                    run.kernels_for_top(outputs, top)
                 }
-            );
-            if !first_rows {
-                let device = Arc::clone(device);
+                _ => vec![(plan.clone(), view.clone(), options)],
+            };
+            for (plan, view, options) in kernels {
+                let (device, shapes) = (Arc::clone(device), shapes.clone());
                 compilers.lock().spawn_blocking(move || {
                     let prepared = device.prepared();
                     let made = prepared.prepare_ahead(device.device(), &plan, &view, &shapes, options);

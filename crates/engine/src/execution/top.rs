@@ -19,8 +19,10 @@ use crate::device::RunError;
 use crate::device::prepared::Prepared;
 use crate::report::RunReport;
 use galatea_base::reason::Reason;
+use galatea_codegen::options::KernelOptions;
 use galatea_codegen::{PipelinePlan, SinkPlan, TopRows};
 use galatea_expression::Expr;
+use galatea_store::TableView;
 use std::sync::Arc;
 
 /// Number of excess rows that are returned rather than separated by a further pass.
@@ -94,15 +96,41 @@ impl Run<'_> {
         self.plan_of(sink, output, [top.key.within(least, greatest)])
     }
 
-    /// Compiles the kernels of a search in parallel, unless they are cached. Literals are kernel arguments,
-    /// so any bounds use the same kernel.
-    pub(super) fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
-        let plans = [
+    /// The pipelines of a search. Literals are kernel arguments, so any bounds use the same kernel.
+    fn search_plans(&self, outputs: &[Expr], top: &TopRows) -> [PipelinePlan; 3] {
+        [
             self.counting_plan(&top.key, KeyRange::ALL),
             self.extent_plan(&top.key),
             self.between(outputs, top, (0, i64::MAX)),
-        ];
-        let new: Vec<_> = (plans.into_iter())
+        ]
+    }
+
+    /// The pipelines of the first search, their tables and options, for compilation before the run.
+    pub(super) fn kernels_for_top(
+        &self,
+        outputs: &[Expr],
+        top: &TopRows,
+    ) -> Vec<(PipelinePlan, TableView, KernelOptions)> {
+        let config = match self.sample(top, outputs.len()) {
+            Some(_) => self.few_rows(),
+            None => self.config.clone(),
+        };
+        let run = Run {
+            config: &config,
+            ..*self
+        };
+        let plans = run.search_plans(outputs, top).into_iter();
+        let kernels = plans.filter_map(|plan| {
+            let view = run.view_of(&plan).ok()?;
+            let options = run.over(&plan, &view).kernel_options();
+            Some((plan, view, options))
+        });
+        kernels.collect()
+    }
+
+    /// Compiles the kernels of a search in parallel, unless they are cached.
+    pub(super) fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
+        let new: Vec<_> = (self.search_plans(outputs, top).into_iter())
             .filter(|plan| !self.runtime.prepared().knows(plan))
             .collect();
         if new.is_empty() {

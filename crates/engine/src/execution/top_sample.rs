@@ -107,7 +107,7 @@ impl Run<'_> {
 
     /// The settings for returning few of very many rows: kernels that write them to columns read faster than
     /// kernels that write them to chains of pages.
-    fn few_rows(&self) -> GalateaConfig {
+    pub(super) fn few_rows(&self) -> GalateaConfig {
         let row_output = match self.config.row_output {
             RowOutput::Auto => RowOutput::Direct,
             asked => asked,
