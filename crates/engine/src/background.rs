@@ -2,8 +2,8 @@
 //! priority. An engine has one background for all of its sessions. The piece with the greatest lost time,
 //! that is, the time that queries have lost because it was missing, is done first.
 //!
-//! Pieces begin when no query runs, because cores share caches, memory and the locks of compilers whatever the
-//! priority of their threads: with pieces that began at once, the first runs of TPC-DS on the device took
+//! Pieces begin when no query runs, because cores share caches, memory and the locks of compilers whatever
+//! the priority of their threads: with pieces that began at once, the first runs of TPC-DS on the device took
 //! twice as long as without. If queries follow each other without a pause, a piece begins every [`PATIENCE`].
 
 use crate::graph::PlanKey;
@@ -501,7 +501,8 @@ mod tests {
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
         (0..5).for_each(|key| background.leave(1, PlanKey(key), Arc::new(|| 9.0), counted(&done, &shut)));
         (5..7).for_each(|key| background.leave(2, PlanKey(key), free(), counted(&done, &open)));
-        tokio::time::sleep(4 * PAUSE).await;
+        // The first piece has begun.
+        tokio::time::sleep(PATIENCE + 4 * PAUSE).await;
         assert!(background.cancel(1) && !background.cancel(3));
         background.finished(1).await;
         for number in 1..=2 {
