@@ -32,6 +32,9 @@ pub(super) fn name_format(statement: &mut Statement, state: &SessionState) -> Re
 }
 
 fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
+    copy.partitioned_by
+        .iter_mut()
+        .for_each(|name| *name = unquoted(name));
     let path = Path::new(&copy.target);
     let compression = extension(path).filter(|ending| COMPRESSIONS.contains(&ending.as_str()));
     let data = match compression {
@@ -87,6 +90,14 @@ fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
     }
     copy.stored_as = Some(format.to_ascii_uppercase());
     Ok(())
+}
+
+/// The column that a name after PARTITIONED BY means. The parser keeps the quotes of the name.
+fn unquoted(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(name) => name.replace("\"\"", "\""),
+        None => name.to_lowercase(),
+    }
 }
 
 /// The extension of a file in lower case.
