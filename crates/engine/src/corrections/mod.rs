@@ -15,6 +15,7 @@
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
+//! nullable_subqueries  scalar subqueries without rows are NULL
 //! offsets         OFFSET without LIMIT skips the rows of its own order
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
@@ -33,6 +34,7 @@ mod float_windows;
 mod hidden;
 mod marks;
 mod merge_join;
+mod nullable_subqueries;
 mod offsets;
 mod one_row;
 mod same_names;
@@ -59,6 +61,7 @@ pub fn analyzer_rules(
         Arc::new(float_decimals::DecimalsAsFloats),
     ];
     all.extend(rules.iter().cloned());
+    all.push(Arc::new(nullable_subqueries::NullableSubqueries));
     all.push(Arc::new(struct_fields::MaskFields));
     all.push(Arc::new(aggregates::ReplaceAggregates));
     all

@@ -104,6 +104,11 @@ const WRONG: &[Wrong] = &[
         right: &["3"],
     },
     Wrong {
+        rule: "nullable_subqueries.rs",
+        statements: &["SELECT k FROM o WHERE k = 1 AND (SELECT 1 FROM i WHERE k > 100) IS NULL"],
+        right: &["1"],
+    },
+    Wrong {
         rule: "float_decimals.rs",
         statements: &[
             "SELECT x > y AS more FROM (VALUES (CAST(1e-20 AS DOUBLE), CAST(0 AS DECIMAL(10,2)))) v(x, y)",
