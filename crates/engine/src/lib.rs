@@ -7,6 +7,7 @@
 //! spilling_join  hash joins on the CPU that exceed the memory pool
 //! repartition_memory  a memory pool that lets repartitions grow
 //! checks         overflow is an error; operands raise errors only for the rows that need them
+//! hive_table     tables of files in folders `key=value`
 //! corrections    rules for queries that DataFusion answers wrongly
 //! graph          the pipelines of a subtree, and the plans that feed them
 //! device         the state that queries share on one device: memory, kernels, launches, calibration
@@ -41,6 +42,7 @@ pub mod explain;
 mod facts;
 pub mod graph;
 pub mod history;
+pub mod hive_table;
 pub mod join_order;
 pub mod joins;
 pub mod metrics;

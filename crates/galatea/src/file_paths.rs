@@ -75,10 +75,23 @@ pub(crate) const EXTENSIONS: [&str; 8] = [
 pub(crate) fn location(file: &Path) -> Result<ListingTableUrl> {
     let absolute = std::path::absolute(file)
         .map_err(|cause| plan_datafusion_err!("cannot resolve '{}': {cause}", file.display()))?;
-    // The URL percent-encodes characters with a meaning in patterns.
     let path = object_store::path::Path::from_absolute_path(&absolute);
     let path = path.map_err(|cause| plan_datafusion_err!("cannot address '{}': {cause}", file.display()))?;
-    ListingTableUrl::parse(format!("file:///{path}"))
+    ListingTableUrl::parse(format!("file:///{}", url_encoded(path.as_ref())))
+}
+
+/// The path with each character that has a meaning in URLs or patterns as `%` and its hexadecimal bytes.
+fn url_encoded(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+                text.push(char::from(byte));
+            }
+            byte => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
 }
 
 /// The files that match `pattern`, sorted. `*` and `?` match within a directory, `**` across directories.

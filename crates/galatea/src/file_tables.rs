@@ -7,8 +7,10 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::listing::{ListingOptions, ListingTable};
+use datafusion::error::Result;
+use galatea_engine::hive_table;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -19,7 +21,7 @@ const NAMES: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
 
 /// Tables by the names that queries use for them.
 #[derive(Debug)]
-pub(crate) struct FileTables(Mutex<LruCache<String, Arc<ListingTable>>>);
+pub(crate) struct FileTables(Mutex<LruCache<String, Arc<dyn TableProvider>>>);
 
 impl Default for FileTables {
     fn default() -> Self {
@@ -29,16 +31,25 @@ impl Default for FileTables {
 
 impl FileTables {
     /// The table of a name: the previous object, if its definition is the same.
-    pub(crate) fn known(&self, name: &str, table: ListingTable) -> Arc<dyn TableProvider> {
+    ///
+    /// # Errors
+    /// Those of [`hive_table::provider`].
+    pub(crate) fn known(
+        &self,
+        name: &str,
+        table: ListingTable,
+        state: &dyn Session,
+    ) -> Result<Arc<dyn TableProvider>> {
         let mut tables = self.0.lock();
         if let Some(known) = tables.get(name)
-            && alike(known, &table)
+            && let Some(listed) = hive_table::listing(known.as_ref())
+            && alike(listed, &table)
         {
-            return Arc::<ListingTable>::clone(known);
+            return Ok(Arc::clone(known));
         }
-        let table = Arc::new(table);
+        let table = hive_table::provider(table, state)?;
         tables.put(name.to_owned(), Arc::clone(&table));
-        table
+        Ok(table)
     }
 }
 

@@ -26,7 +26,6 @@ use datafusion::common::config::{CsvOptions, JsonOptions};
 use datafusion::common::{plan_datafusion_err, plan_err};
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::avro::AvroFormat;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
@@ -43,7 +42,7 @@ use crate::file_paths::{
     schema_of_all, table_name, unreadable,
 };
 use crate::file_tables::FileTables;
-use crate::formats::{CsvTables, JsonTables, ParquetTables};
+use crate::formats::{ArrowTables, CsvTables, JsonTables, ParquetTables};
 use crate::read_files::{self, FilesRead};
 use crate::remote_files;
 use crate::sql::Read;
@@ -98,7 +97,7 @@ impl FileQueries {
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
         let schema = schema_of_all(&config, state).await;
         let config = config.with_schema(schema.map_err(|cause| unreadable(name, files, cause))?);
-        Ok(self.tables.known(name, ListingTable::try_new(config)?))
+        self.tables.known(name, ListingTable::try_new(config)?, state)
     }
 }
 
@@ -137,10 +136,11 @@ impl RelationPlanner for FileNames {
 impl UrlTableFactory for FileQueries {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(read) = Read::decoded(name) {
-            return Ok(Some(match read_files::table(&read, &self.state()?).await? {
-                FilesRead::Plain(table) => self.tables.known(name, table),
-                FilesRead::Named(table) => Arc::new(table),
-            }));
+            let state = self.state()?;
+            return match read_files::table(&read, &state).await? {
+                FilesRead::Plain(table) => self.tables.known(name, table, &state).map(Some),
+                FilesRead::Named(table) => Ok(Some(Arc::new(table))),
+            };
         }
         if name.contains("://") {
             return match self.remote.try_new(name).await? {
@@ -166,8 +166,9 @@ impl UrlTableFactory for FileQueries {
             }
             files
         } else if path.is_dir() {
-            let table = directory(&path, &self.state()?).await?;
-            return Ok(Some(self.tables.known(name, table)));
+            let state = self.state()?;
+            let table = directory(&path, &state).await?;
+            return self.tables.known(name, table, &state).map(Some);
         } else if path.is_file() {
             vec![path]
         } else {
@@ -224,7 +225,7 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
             compression: compressed.into(),
             ..options.json
         })),
-        "arrow" => Arc::new(ArrowFormat),
+        "arrow" => Arc::new(ArrowTables::default()),
         "avro" => Arc::new(AvroFormat),
         _ => {
             return plan_err!(

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::plan_datafusion_err;
+use datafusion::datasource::listing::ListingTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::CreateExternalTable;
+use galatea_engine::hive_table;
 
-/// Creates the folder of a new table, and leaves the table to another factory.
+/// Creates the folder of a new table, and leaves the table to another factory. A table of folders `key=value`
+/// becomes a [`HiveTable`](hive_table::HiveTable).
 #[derive(Debug)]
 pub(crate) struct NewFolders(pub(crate) Arc<dyn TableProviderFactory>);
 
@@ -27,7 +30,11 @@ impl TableProviderFactory for NewFolders {
         if !command.schema.fields().is_empty() {
             command.locations.iter().try_for_each(|location| make(location))?;
         }
-        self.0.create(state, command).await
+        let table = self.0.create(state, command).await?;
+        match table.downcast_ref::<ListingTable>() {
+            Some(listing) => hive_table::provider(listing.clone(), state),
+            None => Ok(table),
+        }
     }
 }
 

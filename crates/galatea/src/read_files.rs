@@ -1,7 +1,6 @@
 //! The table of the files that a function reads ([`read_functions`](crate::read_functions)).
 
-use std::fs::File;
-use std::io::Read as _;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,9 +8,12 @@ use datafusion::common::config::{CsvOptions, JsonOptions};
 use datafusion::common::{plan_datafusion_err, plan_err};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig};
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use galatea_store::file_head;
+use object_store::ObjectStoreExt;
 
 use crate::file_names::{self, NamedFiles};
 use crate::file_paths::{
@@ -25,24 +27,32 @@ use crate::standard_input;
 const HEAD: usize = 64 << 10;
 /// Lines that are searched.
 const LINES: usize = 100;
+/// Number of files with concurrent reads of their first bytes.
+const FILES_AT_ONCE: usize = 16;
 
 /// The table.
 ///
 /// # Errors
-/// No file matches, a file cannot be read, or an option has no such value.
+/// No file matches, a file cannot be read, the files are not of one kind, or an option has no such value.
 pub(crate) async fn table(read: &Read, state: &SessionState) -> Result<FilesRead> {
     let files = files(read, state).await?;
-    let options = ListingOptions::new(format(read, &files, state)?).with_file_extension("");
     let urls = files
         .iter()
         .map(|file| location(file))
         .collect::<Result<Vec<_>>>()?;
+    refuse_repeated(&files, &urls)?;
     let paths = file_names::column(read).map(|column| (column, file_names::paths(read, &files, &urls)));
+    let options = ListingOptions::new(format(read, &files, &urls, state).await?).with_file_extension("");
     let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
-    let schema = schema_of_all(&config, state).await;
     let named = read.paths.join("', '");
-    let config = config.with_schema(schema.map_err(|cause| unreadable(&named, &files, cause))?);
-    let table = ListingTable::try_new(config)?;
+    let cannot = |cause| unreadable(&named, &files, cause);
+    if read.flag("union_by_name")? == Some(false) {
+        refuse_other_columns(&config, &files, state)
+            .await
+            .map_err(cannot)?;
+    }
+    let schema = schema_of_all(&config, state).await.map_err(cannot)?;
+    let table = ListingTable::try_new(config.with_schema(schema))?;
     Ok(match paths {
         Some((column, paths)) => FilesRead::Named(NamedFiles::new(table, &column, paths)?),
         None => FilesRead::Plain(table),
@@ -55,6 +65,49 @@ pub(crate) enum FilesRead {
     Plain(ListingTable),
     /// With a column of paths.
     Named(NamedFiles),
+}
+
+/// Refuses a file that is named twice: the table would have its rows once.
+fn refuse_repeated(files: &[PathBuf], urls: &[ListingTableUrl]) -> Result<()> {
+    let mut known = HashSet::new();
+    let repeated = files.iter().zip(urls).find(|(_, url)| !known.insert(*url));
+    match repeated {
+        Some((file, _)) => plan_err!(
+            "the list has the file '{}' twice\nhint: name it once, or unite two queries: FROM '{0}' UNION ALL FROM '{0}'",
+            file.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Refuses files with other columns than the first, as `union_by_name = false` demands.
+async fn refuse_other_columns(
+    config: &ListingTableConfig,
+    files: &[PathBuf],
+    state: &SessionState,
+) -> Result<()> {
+    let mut first: Option<Vec<String>> = None;
+    for (file, url) in files.iter().zip(&config.table_paths) {
+        let mut one = ListingTableConfig::new(url.clone());
+        one.options.clone_from(&config.options);
+        let schema = schema_of_all(&one, state).await?;
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        match &first {
+            None => first = Some(names),
+            Some(known) if *known != names => {
+                return plan_err!(
+                    "the columns of '{}' are {}, and those of '{}' are {}, which needs union_by_name = true\nhint: columns \
+                     are united by name if the option is left out",
+                    files[0].display(),
+                    known.join(", "),
+                    file.display(),
+                    names.join(", ")
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The files of all paths, in the order of the paths.
@@ -101,12 +154,12 @@ const fn extension(kind: Kind) -> &'static str {
     }
 }
 
-fn format(read: &Read, files: &[PathBuf], state: &SessionState) -> Result<Arc<dyn FileFormat>> {
-    if read.flag("union_by_name")? == Some(false) {
-        return plan_err!(
-            "union_by_name = false is not supported: columns of several files are united by name"
-        );
-    }
+async fn format(
+    read: &Read,
+    files: &[PathBuf],
+    urls: &[ListingTableUrl],
+    state: &SessionState,
+) -> Result<Arc<dyn FileFormat>> {
     let options = state.default_table_options();
     Ok(match read.kind {
         Kind::Parquet => Arc::new(ParquetTables::new(options.parquet)),
@@ -114,23 +167,25 @@ fn format(read: &Read, files: &[PathBuf], state: &SessionState) -> Result<Arc<dy
             compression: compression(read, files)?.into(),
             ..options.json
         })),
-        Kind::Csv => Arc::new(CsvTables::new(csv(read, files, options.csv)?)),
+        Kind::Csv => {
+            let compression = compression(read, files)?;
+            let heads = Heads {
+                files,
+                urls,
+                compression,
+                state,
+            };
+            Arc::new(CsvTables::new(csv(read, &heads, options.csv).await?))
+        }
     })
 }
 
-fn csv(read: &Read, files: &[PathBuf], defaults: CsvOptions) -> Result<CsvOptions> {
-    let compression = compression(read, files)?;
+async fn csv(read: &Read, heads: &Heads<'_>, defaults: CsvOptions) -> Result<CsvOptions> {
     let quote = read.byte("quote")?.unwrap_or(defaults.quote);
     let delimiter = match read.byte("delim")? {
         Some(delimiter) => delimiter,
-        None if compression == FileCompressionType::UNCOMPRESSED => {
-            found_delimiter(&files[0], quote)?.unwrap_or(defaults.delimiter)
-        }
-        None => defaults.delimiter,
+        None => heads.delimiter(quote).await?.unwrap_or(defaults.delimiter),
     };
-    let sample = read.option("sample_size").map(str::parse).transpose();
-    let sample = sample
-        .map_err(|_| plan_datafusion_err!("the option sample_size of read_csv needs a number of rows"))?;
     let null = read
         .option("nullstr")
         .map(|text| format!("^{}$", regex::escape(text)));
@@ -144,21 +199,46 @@ fn csv(read: &Read, files: &[PathBuf], defaults: CsvOptions) -> Result<CsvOption
             .or(defaults.escape),
         comment: read.byte("comment")?.or(defaults.comment),
         null_regex: null.or(defaults.null_regex),
-        schema_infer_max_rec: sample.or(defaults.schema_infer_max_rec),
-        compression: compression.into(),
+        schema_infer_max_rec: sample_rows(read)?.or(defaults.schema_infer_max_rec),
+        compression: heads.compression.into(),
         ..defaults
     })
 }
 
-/// The compression that the option or the name of the first file states.
+/// The number of rows for the inference of types; -1 is all of them.
+fn sample_rows(read: &Read) -> Result<Option<usize>> {
+    match read.option("sample_size") {
+        None => Ok(None),
+        Some("-1") => Ok(Some(usize::MAX)),
+        Some(text) => match text.parse() {
+            Ok(0) | Err(_) => plan_err!(
+                "the option sample_size of read_csv is a number of rows from 1, or -1 for all rows: '{text}'"
+            ),
+            Ok(rows) => Ok(Some(rows)),
+        },
+    }
+}
+
+/// The compression of all files: that of the option, or of their names.
 fn compression(read: &Read, files: &[PathBuf]) -> Result<FileCompressionType> {
     let named = match read.option("compression").map(str::to_ascii_lowercase) {
         None => {
-            let name = files[0].to_string_lossy();
-            ListingTableConfig::infer_file_extension_and_compression_type(&name)?.1
+            let first = compression_of(&files[0])?;
+            for file in &files[1..] {
+                if compression_of(file)? != first {
+                    return plan_err!(
+                        "the compression of '{}' differs from that of '{}'\nhint: read them by a call each, and unite \
+                         them: FROM read_csv(...) UNION ALL BY NAME FROM read_csv(...)",
+                        file.display(),
+                        files[0].display()
+                    );
+                }
+            }
+            first
         }
         Some(named) => match named.as_str() {
-            "auto" | "none" | "uncompressed" => None,
+            "auto" => compression_of(&files[0])?,
+            "none" | "uncompressed" => None,
             "gzip" => Some("gz".to_owned()),
             "zstd" => Some("zst".to_owned()),
             _ => Some(named),
@@ -174,15 +254,57 @@ fn compression(read: &Read, files: &[PathBuf]) -> Result<FileCompressionType> {
     }
 }
 
-/// The delimiter of the first lines of a file: of those that each line has equally often, the most frequent.
-fn found_delimiter(file: &Path, quote: u8) -> Result<Option<u8>> {
-    let cannot = |cause| plan_datafusion_err!("cannot read '{}': {cause}", file.display());
-    let mut head = Vec::new();
-    let opened = File::open(file).map_err(cannot)?;
-    opened.take(HEAD as u64).read_to_end(&mut head).map_err(cannot)?;
-    Ok(delimiter_of(&head, quote, head.len() < HEAD))
+/// The compression that the name of a file states.
+fn compression_of(file: &Path) -> Result<Option<String>> {
+    let name = file.to_string_lossy();
+    Ok(ListingTableConfig::infer_file_extension_and_compression_type(&name)?.1)
 }
 
+/// The first lines of files.
+struct Heads<'a> {
+    files: &'a [PathBuf],
+    urls: &'a [ListingTableUrl],
+    compression: FileCompressionType,
+    state: &'a SessionState,
+}
+
+impl Heads<'_> {
+    /// The delimiter of the first lines of all files; `None` if no file has one.
+    async fn delimiter(&self, quote: u8) -> Result<Option<u8>> {
+        let looks = self.urls.iter().map(|url| self.delimiter_in(url, quote));
+        let looks: Vec<_> = looks.collect();
+        let found: Vec<Option<u8>> = stream::iter(looks).buffered(FILES_AT_ONCE).try_collect().await?;
+        let mut known: Option<(&Path, u8)> = None;
+        for (file, delimiter) in self.files.iter().zip(found) {
+            match (known, delimiter) {
+                (None, Some(delimiter)) => known = Some((file, delimiter)),
+                (Some((first, one)), Some(other)) if one != other => {
+                    return plan_err!(
+                        "the delimiter of '{}' is {:?}, that of '{}' is {:?}\nhint: read them by a call each, and unite \
+                         them, or set delim for all of them",
+                        first.display(),
+                        char::from(one),
+                        file.display(),
+                        char::from(other)
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(known.map(|(_, delimiter)| delimiter))
+    }
+
+    /// The delimiter of the first lines of a file.
+    async fn delimiter_in(&self, url: &ListingTableUrl, quote: u8) -> Result<Option<u8>> {
+        let store = self.state.runtime_env().object_store(url)?;
+        let object = store.head(url.prefix()).await?;
+        let (mut head, whole) = file_head(&store, &object, self.compression, HEAD).await?;
+        head.truncate(HEAD);
+        Ok(delimiter_of(&head, quote, whole && head.len() < HEAD))
+    }
+}
+
+/// The delimiter of lines: of those that each line has equally often, the most frequent.
 fn delimiter_of(head: &[u8], quote: u8, whole: bool) -> Option<u8> {
     let mut lines = vec![Vec::new()];
     let mut quoted = false;

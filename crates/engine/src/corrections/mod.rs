@@ -10,10 +10,13 @@
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
+//! float_decimals  decimals compared or united with floats are floats
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
+//! nullable_subqueries  scalar subqueries without rows are NULL
+//! offsets         OFFSET without LIMIT skips the rows of its own order
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
 //!
@@ -23,6 +26,7 @@
 mod aggregates;
 mod deviations;
 mod float_compare;
+mod float_decimals;
 mod float_extremes;
 mod float_keys;
 mod float_order;
@@ -30,6 +34,8 @@ mod float_windows;
 mod hidden;
 mod marks;
 mod merge_join;
+mod nullable_subqueries;
+mod offsets;
 mod one_row;
 mod same_names;
 mod set_operations;
@@ -41,6 +47,7 @@ pub use float_compare::compare_floats;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use hidden::Hiding;
+use offsets::KeepOffsets;
 use std::sync::Arc;
 
 /// The session's analyzer rules, including ours.
@@ -49,8 +56,12 @@ pub fn analyzer_rules(
     rules: &[Arc<dyn AnalyzerRule + Send + Sync>],
 ) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
-    let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(set_operations::CountCopies)];
+    let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(set_operations::CountCopies),
+        Arc::new(float_decimals::DecimalsAsFloats),
+    ];
     all.extend(rules.iter().cloned());
+    all.push(Arc::new(nullable_subqueries::NullableSubqueries));
     all.push(Arc::new(struct_fields::MaskFields));
     all.push(Arc::new(aggregates::ReplaceAggregates));
     all
@@ -75,13 +86,14 @@ pub fn optimizer_rules(
 }
 
 /// The session's physical rules, including ours: one NaN for grouping, comparisons and the keys of sorts and
-/// joins; sort-merge joins with filters are hidden from projection push-down.
+/// joins; sort-merge joins with filters are hidden from projection push-down; no sort moves below an OFFSET.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = rules.iter().map(|rule| match rule.name() {
         "ProjectionPushdown" => Hiding::around(rule, merge_join::has_filter),
+        "EnsureRequirements" => KeepOffsets::around(rule),
         name if name.starts_with("FilterPushdown") => Hiding::around(rule, same_names::repeats_names),
         _ => Arc::clone(rule),
     });

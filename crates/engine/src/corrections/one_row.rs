@@ -1,4 +1,4 @@
-//! Correlated subqueries over an aggregate that returns a row for an empty input.
+//! Correlated subqueries over an aggregate that returns a row for an empty input, and without FROM.
 //!
 //! An aggregate without GROUP BY, or with an empty grouping set, returns one row more than its input has
 //! groups: the total, even over no rows. A join with an aggregate that is grouped by the correlated columns
@@ -18,8 +18,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, Subquery, lit, when,
+    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit,
+    when,
 };
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ pub(super) struct OneRow {
     pub(super) holds: Option<Expr>,
     /// The subquery's other rows.
     pub(super) rest: Option<LogicalPlan>,
-    /// Whether the aggregate is below HAVING, LIMIT or OFFSET.
+    /// Whether DataFusion cannot join the row: it is below HAVING, LIMIT or OFFSET, or has no table.
     is_filtered: bool,
 }
 
@@ -53,8 +55,10 @@ pub(super) fn of(subquery: &Subquery) -> Result<Option<OneRow>> {
     }
 }
 
-/// A scalar subquery; it becomes a CASE if HAVING, LIMIT or OFFSET may remove its row.
+/// A scalar subquery; it becomes a CASE if HAVING, LIMIT or OFFSET may remove its row, and an expression
+/// without tables.
 pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
+    refuse_inequalities(&found)?;
     match of(&found)? {
         Some(row) if row.is_filtered && row.rest.is_none() => {
             let value = row.value()?;
@@ -64,6 +68,36 @@ pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
             }))
         }
         _ => Ok(Transformed::no(Expr::ScalarSubquery(found))),
+    }
+}
+
+/// Refuses conditions below an aggregate that compare with the outer query otherwise than by `=`. DataFusion
+/// does not join them, and moves them to places without their columns.
+fn refuse_inequalities(found: &Subquery) -> Result<()> {
+    let mut node = found.subquery.as_ref();
+    let mut is_aggregated = false;
+    loop {
+        match node {
+            LogicalPlan::Aggregate(_) => is_aggregated = true,
+            LogicalPlan::Filter(filter) if is_aggregated => {
+                for condition in split_conjunction(&filter.predicate) {
+                    let is_equality =
+                        matches!(condition, Expr::BinaryExpr(compared) if compared.op == Operator::Eq);
+                    if condition.contains_outer() && !is_equality {
+                        return not_impl_err!(
+                            "the condition {condition} of a scalar subquery with an aggregate compares with the query \
+                             around it otherwise than by ="
+                        );
+                    }
+                }
+            }
+            _ => {}
+        }
+        let inputs = node.inputs();
+        let [input] = inputs.as_slice() else {
+            return Ok(());
+        };
+        node = input;
     }
 }
 
@@ -91,6 +125,15 @@ pub(super) fn count(plan: LogicalPlan, before: &Subquery) -> Result<Expr> {
 fn row(plan: &LogicalPlan) -> Result<Option<OneRow>> {
     Ok(match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate_row(aggregate)?,
+        // SELECT without FROM.
+        LogicalPlan::EmptyRelation(none) if none.produce_one_row && none.schema.fields().is_empty() => {
+            Some(OneRow {
+                columns: Vec::new(),
+                holds: None,
+                rest: None,
+                is_filtered: true,
+            })
+        }
         LogicalPlan::Projection(projection) => {
             let Some(below) = row(&projection.input)? else {
                 return Ok(None);

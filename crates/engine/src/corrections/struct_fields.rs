@@ -12,7 +12,6 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::functions::core::named_struct::NamedStructFunc;
@@ -25,6 +24,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
+
+use crate::hive_table::listing;
 
 /// The rule that masks structs.
 #[derive(Debug, Default)]
@@ -89,7 +90,7 @@ fn reads_files(node: &LogicalPlan) -> bool {
         below = match below {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source);
-                return provider.is_ok_and(|provider| provider.is::<ListingTable>());
+                return provider.is_ok_and(|provider| listing(provider.as_ref()).is_some());
             }
             LogicalPlan::Projection(_) if std::ptr::eq(below, node) => match node.inputs().first() {
                 Some(input) => input,

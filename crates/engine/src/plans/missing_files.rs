@@ -6,9 +6,11 @@
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::DefaultTableSource;
-use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::logical_expr::LogicalPlan;
 use std::path::PathBuf;
+
+use crate::hive_table::listing;
 
 /// Refuses a plan that scans a local file or directory that does not exist.
 pub(super) fn refuse_missing_files(plan: &LogicalPlan) -> Result<()> {
@@ -16,7 +18,7 @@ pub(super) fn refuse_missing_files(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scan.source.downcast_ref::<DefaultTableSource>()
-            && let Some(table) = source.table_provider.downcast_ref::<ListingTable>()
+            && let Some(table) = listing(source.table_provider.as_ref())
             && let Some(place) = table.table_paths().iter().find_map(missing_place)
         {
             missing = Some((place, scan.table_name.clone()));

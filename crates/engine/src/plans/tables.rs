@@ -1,8 +1,9 @@
 //! Versions of the tables of a query, for tables with detectable changes.
 
+use crate::hive_table::listing;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::DefaultTableSource;
-use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::logical_expr::TableSource;
 use galatea_store::{FileStamp, Identity, StoredTable, TableId};
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Id
         let (id, identity) = table.version();
         return Some((TableVersion::Stored(id), Some(identity)));
     }
-    let table = provider.downcast_ref::<ListingTable>()?;
+    let table = listing(provider.as_ref())?;
     let mut files = Vec::new();
     for url in table.table_paths() {
         files.extend(local_files(url, &table.options().file_extension)?);

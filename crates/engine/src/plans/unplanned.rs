@@ -37,6 +37,20 @@ fn subquery(expression: &Expr) -> Option<String> {
                 "a subquery (LATERAL, or in an expression) that reads {column} of the query around it in this way"
             )
         }
+        // A subquery with equalities alone, below its aggregate, has become a join.
+        Expr::ScalarSubquery(query) if !query.outer_ref_columns.is_empty() => {
+            let columns = query.outer_ref_columns.iter();
+            let names: Vec<String> = columns
+                .map(|column| match column {
+                    Expr::OuterReferenceColumn(_, column) => column.to_string(),
+                    other => other.to_string(),
+                })
+                .collect();
+            format!(
+                "a scalar subquery that uses {} of the query around it otherwise than in equalities of its WHERE",
+                names.join(", ")
+            )
+        }
         Expr::Exists(_) => "EXISTS in this place".to_string(),
         Expr::InSubquery(_) => "IN with a subquery in this place".to_string(),
         Expr::SetComparison(_) => "ANY or ALL with a subquery in this place".to_string(),

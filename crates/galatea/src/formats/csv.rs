@@ -29,6 +29,7 @@ use galatea_store::{CsvFiles, CsvHeader, csv_reader, file_head, header_names, nu
 use object_store::{ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
 
+use super::folders;
 use super::look::{AT_ONCE, Found, bytes_of_each, known, name_of, rows_of_each};
 use super::merge::{Seen, merged, without_nulls};
 use super::values::Kinds;
@@ -322,6 +323,7 @@ impl FileFormat for CsvTables {
         // Rows appended to a table without headers are written without one.
         options.has_header = options.has_header.or(*self.found.lock());
         let plain = CsvFormat::default().with_options(options);
+        let input = folders::named(input, &conf)?;
         plain.create_writer_physical_plan(input, state, conf, order).await
     }
 

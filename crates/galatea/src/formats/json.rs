@@ -20,6 +20,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use galatea_store::{JsonFiles, Objects, StoreError, file_head};
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::folders;
 use super::json_types::JsonType;
 use super::look::{AT_ONCE, Found, bytes_of_each, known, name_of, rows_of_each};
 use super::merge::{Seen, merged, without_nulls};
@@ -209,6 +210,7 @@ impl FileFormat for JsonTables {
         conf: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = folders::named(input, &conf)?;
         self.plain
             .create_writer_physical_plan(input, state, conf, order)
             .await

@@ -1,12 +1,14 @@
 //! The file formats of a session: DataFusion's for Parquet, CSV and JSON, with their own inference of
-//! schemas.
+//! schemas, and their own names of the folders of partitions ([`folders`]).
 //!
 //! `CREATE EXTERNAL TABLE`, quoted paths and folders all get the schema of their files, and the source that
 //! reads them, from a format. These formats examine every file, so a table has the columns of all of them
 //! ([`merge`]). [`values`] and [`json_types`] infer the column types of text files. DataFusion writes the
 //! files.
 
+mod arrow;
 mod csv;
+mod folders;
 mod json;
 mod json_types;
 mod look;
@@ -16,7 +18,7 @@ mod values;
 
 use std::sync::Arc;
 
-use datafusion::datasource::file_format::arrow::ArrowFormat;
+use datafusion::datasource::file_format::arrow::ArrowFormatFactory;
 use datafusion::datasource::file_format::avro::AvroFormat;
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
@@ -25,6 +27,7 @@ use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 
+pub(crate) use self::arrow::ArrowTables;
 pub(crate) use self::csv::CsvTables;
 pub(crate) use self::json::JsonTables;
 pub(crate) use self::parquet::ParquetTables;
@@ -47,6 +50,9 @@ pub(crate) fn install(state: &mut SessionState) -> Result<()> {
         let plain = factory.downcast_ref::<ParquetFormatFactory>();
         plain.is_some_and(|plain| plain.options.is_none())
     });
+    if is_plain("arrow", |factory| factory.is::<ArrowFormatFactory>()) {
+        state.register_file_format(Arc::new(arrow::ArrowTablesFactory), true)?;
+    }
     if csv {
         state.register_file_format(Arc::new(csv::CsvTablesFactory), true)?;
     }
@@ -76,5 +82,5 @@ pub(crate) fn same(one: &dyn FileFormat, other: &dyn FileFormat) -> bool {
     ) {
         return one.options() == other.options();
     }
-    one.is::<ArrowFormat>() && other.is::<ArrowFormat>() || one.is::<AvroFormat>() && other.is::<AvroFormat>()
+    one.is::<ArrowTables>() && other.is::<ArrowTables>() || one.is::<AvroFormat>() && other.is::<AvroFormat>()
 }

@@ -27,6 +27,7 @@ use galatea_store::damage::{contained_async, damaged, panicked, parquet_error};
 use galatea_store::{GuardedParquet, parquet_source};
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::folders;
 use super::look::name_of;
 use super::merge::{Seen, merged};
 
@@ -224,6 +225,7 @@ impl FileFormat for ParquetTables {
         conf: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = folders::named(input, &conf)?;
         self.plain
             .create_writer_physical_plan(input, state, conf, order)
             .await

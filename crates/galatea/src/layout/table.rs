@@ -6,13 +6,13 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::TableType;
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use galatea_engine::config::GalateaConfig;
+use galatea_engine::hive_table::listing;
 use galatea_engine::session::Session;
 use galatea_store::{Column, ColumnSource, ConflictLayout, FileTable, LoadHints, Store, StoredTable};
 
@@ -51,7 +51,7 @@ impl LaidOutTable {
         if let Some(stored) = provider.downcast_ref::<StoredTable>() {
             return Ok(Some(Self::Stored(stored.clone())));
         }
-        if !provider.is::<ListingTable>() {
+        if listing(provider.as_ref()).is_none() {
             return Ok(None);
         }
         let plan = provider.scan(&ctx.state(), None, &[], None).await?;

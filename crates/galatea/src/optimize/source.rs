@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::ipc::convert::try_schema_from_ipc_buffer;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use datafusion::parquet::arrow::ARROW_SCHEMA_META_KEY;
 use datafusion::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -39,7 +41,7 @@ impl Source {
             cause,
         };
         let footer = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
-        let footer = match with_days(&footer) {
+        let footer = match with_lost_types(&footer) {
             None => footer,
             Some(schema) => {
                 let options = ArrowReaderOptions::new().with_schema(schema);
@@ -114,25 +116,71 @@ impl Source {
     }
 }
 
-/// The schema with days for columns that Arrow reads as milliseconds although the file has days: the writer
-/// would write integers for them. `None` if there are none.
-fn with_days(footer: &ArrowReaderMetadata) -> Option<SchemaRef> {
-    let leaves = footer.parquet_schema();
-    let is_days = |root: usize, field: &Field| {
-        let leaf = (0..leaves.num_columns()).find(|leaf| leaves.get_column_root_idx(*leaf) == root);
-        let is_day = leaf.is_some_and(|leaf| leaves.column(leaf).physical_type() == PhysicalType::INT32);
-        is_day && *field.data_type() == DataType::Date64
-    };
+/// The schema with types that Arrow would lose; `None` if there are none.
+///
+/// Columns of days in the file, which Arrow reads as milliseconds: the writer would write integers for them.
+/// Time zones of timestamps with another unit in the file than in the file's Arrow schema: Arrow reads UTC.
+fn with_lost_types(footer: &ArrowReaderMetadata) -> Option<SchemaRef> {
     let schema = footer.schema();
-    let fields = schema.fields().iter().enumerate();
-    let days: Vec<FieldRef> = fields
-        .map(|(root, field)| match is_days(root, field) {
-            true => Arc::new(field.as_ref().clone().with_data_type(DataType::Date32)),
-            false => Arc::clone(field),
-        })
-        .collect();
-    let has_days = days.iter().zip(schema.fields()).any(|(day, field)| day != field);
-    has_days.then(|| Arc::new(Schema::new_with_metadata(days, schema.metadata().clone())))
+    let stated = stated_schema(footer);
+    let fields = schema.fields().iter().enumerate().map(|(root, field)| {
+        if is_days(footer, root, field) {
+            return Arc::new(field.as_ref().clone().with_data_type(DataType::Date32));
+        }
+        match stated
+            .as_ref()
+            .and_then(|stated| stated.field_with_name(field.name()).ok())
+        {
+            Some(stated) => with_zones(field, stated),
+            None => Arc::clone(field),
+        }
+    });
+    let fields: Vec<FieldRef> = fields.collect();
+    let is_changed = fields
+        .iter()
+        .zip(schema.fields())
+        .any(|(one, other)| one != other);
+    is_changed.then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+fn is_days(footer: &ArrowReaderMetadata, root: usize, field: &Field) -> bool {
+    let leaves = footer.parquet_schema();
+    let leaf = (0..leaves.num_columns()).find(|leaf| leaves.get_column_root_idx(*leaf) == root);
+    let is_day = leaf.is_some_and(|leaf| leaves.column(leaf).physical_type() == PhysicalType::INT32);
+    is_day && *field.data_type() == DataType::Date64
+}
+
+/// The Arrow schema that the writer of the file has stored.
+fn stated_schema(footer: &ArrowReaderMetadata) -> Option<Schema> {
+    let entries = footer.metadata().file_metadata().key_value_metadata()?;
+    let stored = entries.iter().find(|entry| entry.key == ARROW_SCHEMA_META_KEY)?;
+    let bytes = BASE64_STANDARD.decode(stored.value.as_ref()?).ok()?;
+    try_schema_from_ipc_buffer(&bytes).ok()
+}
+
+/// The field with the time zones of another one.
+fn with_zones(field: &FieldRef, stated: &Field) -> FieldRef {
+    let data_type = match (field.data_type(), stated.data_type()) {
+        (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, Some(zone))) => {
+            DataType::Timestamp(*unit, Some(Arc::clone(zone)))
+        }
+        (DataType::Struct(fields), DataType::Struct(stated)) if fields.len() == stated.len() => {
+            let fields = fields.iter().zip(stated);
+            DataType::Struct(fields.map(|(field, stated)| with_zones(field, stated)).collect())
+        }
+        (DataType::List(field), DataType::List(stated)) => DataType::List(with_zones(field, stated)),
+        (DataType::LargeList(field), DataType::LargeList(stated)) => {
+            DataType::LargeList(with_zones(field, stated))
+        }
+        (DataType::FixedSizeList(field, length), DataType::FixedSizeList(stated, _)) => {
+            DataType::FixedSizeList(with_zones(field, stated), *length)
+        }
+        (DataType::Map(field, is_sorted), DataType::Map(stated, _)) => {
+            DataType::Map(with_zones(field, stated), *is_sorted)
+        }
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 /// Rows of a [`Source`].

@@ -24,8 +24,8 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlannerContext};
 use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SortExpr, WindowFrame,
-    WindowFunctionDefinition, col, lit,
+    Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, WindowFrame,
+    WindowFunctionDefinition, binary_expr, col, lit,
 };
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
@@ -106,6 +106,11 @@ fn conjuncts<'a>(expression: &'a SqlExpr, parts: &mut Vec<&'a SqlExpr>) {
         SqlExpr::Nested(inner) if !parts.is_empty() => conjuncts(inner, parts),
         other => parts.push(other),
     }
+}
+
+/// Whether a join is an ASOF join.
+pub(super) fn is_asof(join: &Join) -> bool {
+    condition(join).is_some()
 }
 
 /// Puts each ASOF join in parentheses, together with the tables before it, so that it is planned as one
@@ -202,6 +207,8 @@ fn check_repeatable(right: &LogicalPlan) -> Result<()> {
 struct Matching {
     /// Keys of the left and of the right table, which must be equal.
     keys: Vec<(Expr, Expr)>,
+    /// Whether a NULL of each key equals a NULL.
+    equal_nulls: Vec<bool>,
     /// Times of the left and of the right table.
     times: (Expr, Expr),
     /// Whether the match is later than the row, not earlier.
@@ -210,6 +217,10 @@ struct Matching {
     or_same: bool,
     /// Columns of the right table that are not part of the result.
     merged: Vec<Column>,
+    /// Conditions of the left table alone: a row that does not fulfil them has no match.
+    of_left: Vec<Expr>,
+    /// Conditions of the right table alone: only rows that fulfil them match.
+    of_right: Vec<Expr>,
 }
 
 impl Matching {
@@ -232,10 +243,13 @@ impl Matching {
             .filter_map(|(_, right)| right.try_as_col().cloned());
         Ok(Self {
             merged: merged.collect(),
+            equal_nulls: vec![false; pairs.len()],
             keys: pairs,
             times,
             later: false,
             or_same: true,
+            of_left: Vec::new(),
+            of_right: Vec::new(),
         })
     }
 
@@ -247,14 +261,28 @@ impl Matching {
     ) -> Result<Self> {
         let schema = left.schema().join(right.schema())?;
         let (mut keys, mut times) = (Vec::new(), None);
+        let (mut of_left, mut of_right, mut equal_nulls) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
-            let SqlExpr::BinaryOp {
-                left: one,
-                op,
-                right: other,
-            } = part
-            else {
-                return Err(wrong(format!("has a condition that compares nothing: {part}")));
+            let whole = context.sql_to_expr((*part).clone(), &schema)?;
+            if whole.column_refs().is_empty() {
+                of_left.push(whole);
+                continue;
+            }
+            match side(&whole, left.schema(), right.schema()) {
+                Some(Side::Left) => {
+                    of_left.push(whole);
+                    continue;
+                }
+                Some(Side::Right) => {
+                    of_right.push(whole);
+                    continue;
+                }
+                None => {}
+            }
+            let (one, op, other) = match part {
+                SqlExpr::BinaryOp { left, op, right } => (left, Some(op), right),
+                SqlExpr::IsNotDistinctFrom(left, right) => (left, None, right),
+                _ => return Err(wrong(format!("has a condition that compares nothing: {part}"))),
             };
             let one = context.sql_to_expr((**one).clone(), &schema)?;
             let other = context.sql_to_expr((**other).clone(), &schema)?;
@@ -271,11 +299,12 @@ impl Matching {
                     )));
                 }
             };
+            let Some(op) = op.filter(|op| **op != BinaryOperator::Eq) else {
+                equal_nulls.push(op.is_none());
+                keys.push(pair);
+                continue;
+            };
             let (later, or_same) = match op {
-                BinaryOperator::Eq => {
-                    keys.push(pair);
-                    continue;
-                }
                 BinaryOperator::GtEq => (exchanged, true),
                 BinaryOperator::Gt => (exchanged, false),
                 BinaryOperator::LtEq => (!exchanged, true),
@@ -291,10 +320,13 @@ impl Matching {
         };
         Ok(Self {
             keys,
+            equal_nulls,
             times,
             later,
             or_same,
             merged: Vec::new(),
+            of_left,
+            of_right,
         })
     }
 
@@ -325,13 +357,25 @@ impl Matching {
         let columns: Vec<Expr> = columns.into_iter().chain(others.map(Expr::Column)).collect();
         let numbered_left = self.numbered_left(left, &right)?;
         let numbered_right = self.numbered_right(right)?;
-        let keys = self.keys.iter().enumerate().map(|(at, _)| {
+        let keys = self.equal_nulls.iter().enumerate().map(|(at, equal_nulls)| {
             let name = key_name(at);
-            column_of("galatea_asof_t", &name).eq(column_of("galatea_asof_u", &name))
+            let (left, right) = (
+                column_of("galatea_asof_t", &name),
+                column_of("galatea_asof_u", &name),
+            );
+            let op = match equal_nulls {
+                true => Operator::IsNotDistinctFrom,
+                false => Operator::Eq,
+            };
+            binary_expr(left, op, right)
         });
         let number = column_of("galatea_asof_t", NUMBER).eq(column_of("galatea_asof_u", NUMBER));
         LogicalPlanBuilder::from(numbered_left)
-            .join_on(numbered_right, kind, keys.chain([number]))?
+            .join_on(
+                numbered_right,
+                kind,
+                keys.chain([number]).chain(self.of_left.clone()),
+            )?
             .project(columns)?
             .build()
     }
@@ -418,10 +462,14 @@ impl Matching {
             .build()
     }
 
-    /// Whether a right row has all keys and a time.
+    /// Whether a right row has all keys and a time, and fulfils the conditions of its table.
     fn is_complete(&self) -> Result<Expr> {
-        let keys = self.keys.iter().map(|(_, right)| right);
+        let keys = self.keys.iter().zip(&self.equal_nulls);
+        let keys = keys
+            .filter(|(_, equal_nulls)| !**equal_nulls)
+            .map(|((_, right), _)| right);
         let all = keys.chain([&self.times.1]).cloned().map(Expr::is_not_null);
+        let all = all.chain(self.of_right.iter().cloned());
         all.reduce(Expr::and).ok_or_else(|| wrong("has no condition"))
     }
 }

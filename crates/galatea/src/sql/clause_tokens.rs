@@ -22,7 +22,7 @@ use super::tokens::{
     Tokens, at, blank, closing, find, find_keyword, is_blank, is_empty, keyword_of, significant, split, word,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 /// The function of the GROUP BY within PIVOT (...).
 pub(super) const GROUP: &str = "galatea group";
@@ -75,6 +75,55 @@ pub(super) fn rewritten(tokens: Tokens) -> Result<Tokens, SqlError> {
     }
 }
 
+/// The aggregates of a PIVOT without ON, which creates no columns for values; `None` for other statements.
+fn without_columns(
+    clauses: &[TokenWithSpan],
+    group: &[TokenWithSpan],
+    tail: &[TokenWithSpan],
+    span: Span,
+) -> Option<Tokens> {
+    let using = find_keyword(clauses, Keyword::USING)?;
+    let (table, aggregates) = (&clauses[..using], &clauses[using + 1..]);
+    let has_more = |word: Keyword| find_keyword(table, word).is_some();
+    if has_more(Keyword::ON) || has_more(Keyword::JOIN) || is_empty(table) || is_empty(aggregates) {
+        return None;
+    }
+    let mut written = at(span, [Token::make_keyword("SELECT")]);
+    let by = find_keyword(group, Keyword::BY);
+    if let Some(keys) = by.map(|by| &group[by + 1..]).filter(|keys| !is_empty(keys)) {
+        written.extend_from_slice(keys);
+        written.extend(at(span, [Token::Comma]));
+    }
+    written.extend_from_slice(aggregates);
+    written.extend(at(span, [Token::make_keyword("FROM")]));
+    for part in [table, group, tail] {
+        written.extend_from_slice(part);
+        written.push(TokenWithSpan::new(blank(), span));
+    }
+    Some(written)
+}
+
+/// The beginning of the joined tables that end the tokens: behind FROM or a comma. `None` for one table.
+fn joined_tables(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let (mut depth, mut is_joined) = (0_usize, false);
+    for (here, token) in tokens.iter().enumerate().rev() {
+        match token.token {
+            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
+            Token::LParen | Token::LBracket | Token::LBrace if depth == 0 => return None,
+            Token::LParen | Token::LBracket | Token::LBrace => depth -= 1,
+            _ if depth > 0 => {}
+            Token::Comma => return is_joined.then_some(here + 1),
+            _ => match keyword_of(token) {
+                Some(Keyword::JOIN) => is_joined = true,
+                Some(Keyword::FROM) => return is_joined.then_some(here + 1),
+                Some(Keyword::SELECT | Keyword::WHERE) => return None,
+                _ => {}
+            },
+        }
+    }
+    None
+}
+
 struct Clauses {
     tokens: Tokens,
 }
@@ -101,7 +150,11 @@ impl Clauses {
             match word.as_str() {
                 "PIVOT" if places.begins_query() => self.pivot_statement(here)?,
                 "UNPIVOT" if places.begins_query() => self.unpivot_statement(here)?,
-                "PIVOT" => self.pivot_table(here)?,
+                "PIVOT" => {
+                    here = self.parenthesize(here);
+                    self.pivot_table(here)?;
+                }
+                "UNPIVOT" => here = self.parenthesize(here),
                 "ASOF" => self.asof(here)?,
                 "USING" => here = self.sample(here)?,
                 _ => {}
@@ -117,6 +170,38 @@ impl Clauses {
         self.tokens.splice(range, tokens);
     }
 
+    /// Makes joined tables before a PIVOT or UNPIVOT a query, since it applies to all of them. Returns
+    /// the new index of the token at `here`.
+    fn parenthesize(&mut self, here: usize) -> usize {
+        let after = &self.tokens[here + 1..];
+        let first = significant(after).map(|first| &after[first].token);
+        let is_clause = match first {
+            Some(Token::LParen) => true,
+            Some(Token::Word(word)) => {
+                let word = word.value.to_ascii_uppercase();
+                word == "INCLUDE" || word == "EXCLUDE"
+            }
+            _ => false,
+        };
+        let Some(begin) = joined_tables(&self.tokens[..here]).filter(|_| is_clause) else {
+            return here;
+        };
+        let span = self.tokens[here].span;
+        let close = at(span, [Token::RParen]);
+        let open = [
+            blank(),
+            Token::LParen,
+            Token::make_keyword("SELECT"),
+            Token::Mul,
+            Token::make_keyword("FROM"),
+        ];
+        let open = at(span, open);
+        let moved = here + close.len() + open.len();
+        self.replace(here..here, close);
+        self.replace(begin..begin, open);
+        moved
+    }
+
     fn pivot_statement(&mut self, here: usize) -> Result<(), SqlError> {
         let span = self.tokens[here].span;
         let rest = &self.tokens[here + 1..];
@@ -124,6 +209,11 @@ impl Clauses {
         let (clauses, tail) = without_tail(rest);
         let group = find_keyword(clauses, Keyword::GROUP).unwrap_or(clauses.len());
         let (clauses, group) = clauses.split_at(group);
+        if let Some(written) = without_columns(clauses, group, tail, span) {
+            let end = here + 1 + rest.len();
+            self.replace(here..end, written);
+            return Ok(());
+        }
         let (table, columns) = table_and_columns(clauses, "PIVOT", PIVOT_FORM)?;
         let using = find_keyword(columns, Keyword::USING);
         let (columns, aggregates) = match using {

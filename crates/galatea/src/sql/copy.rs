@@ -51,6 +51,9 @@ fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
         check_output(copy, state)?;
         copy.stored_as.get_or_insert_with(|| "csv".to_owned());
     }
+    copy.partitioned_by
+        .iter_mut()
+        .for_each(|name| *name = unquoted(name));
     let path = Path::new(&copy.target);
     let compression = extension(path).filter(|ending| COMPRESSIONS.contains(&ending.as_str()));
     let data = match compression {
@@ -142,6 +145,14 @@ fn add_levels(copy: &mut CopyToStatement) {
         if let Some((_, level)) = level.filter(|_| is_compression) {
             *value = Value::SingleQuotedString((*level).to_owned());
         }
+    }
+}
+
+/// The column that a name after PARTITIONED BY means. The parser keeps the quotes of the name.
+fn unquoted(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(name) => name.replace("\"\"", "\""),
+        None => name.to_lowercase(),
     }
 }
 

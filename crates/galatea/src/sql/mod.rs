@@ -8,11 +8,13 @@
 //! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             calls of macros are their definitions                                       macros
-//! statement   a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
+//! statement   a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
+//!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                                         duckdb
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //! columns     ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
+//!             columns of joins with USING and NATURAL                                     merged_columns
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
 //! ```
 
@@ -24,12 +26,15 @@ mod clause_tokens;
 mod clauses;
 mod copy;
 mod copy_options;
+mod distinct_from;
 mod duckdb;
 mod error;
 mod from_first;
 mod functions;
 mod macros;
+mod merged_columns;
 mod order_all;
+mod output_names;
 mod own_queries;
 mod paths;
 mod pivot;

@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 pub(super) enum Question {
     /// The columns of a query. If it cannot be planned, the part stays, and the planner reports the error.
     Columns(Query),
+    /// The columns of queries, each with the table that has it. If one cannot be planned, the part stays.
+    Tables(Vec<Query>),
     /// The values of a PIVOT without a list.
     Values(ValuesQuery),
 }
@@ -19,6 +21,8 @@ pub(super) enum Question {
 pub(super) enum Answer {
     /// The names of the columns; `None` if the query cannot be planned.
     Columns(Option<Vec<String>>),
+    /// The names of the columns of each query, with the expressions that select them.
+    Tables(Option<Vec<Vec<(String, Expr)>>>),
     Values(Vec<Value>),
 }
 

@@ -17,8 +17,9 @@ use super::SqlError;
 use super::ast_parts::key;
 use crate::file_paths::table_name;
 
-/// The beginning of a name that contains options.
-const PREFIX: &str = "galatea-read://";
+/// The beginning of a name that contains options, in hexadecimal digits: such a name is a URL of the local
+/// file system for other catalogs, which therefore leave it to [`FileQueries`](crate::files::FileQueries).
+const PREFIX: &str = "file:///galatea-read/";
 /// Between the parts of such a name.
 const SEPARATOR: char = '\u{1f}';
 
@@ -88,19 +89,23 @@ pub(crate) struct Read {
 impl Read {
     /// The name of the file table.
     fn encoded(&self) -> String {
-        let mut name = format!("{PREFIX}{}", self.kind.name());
+        let mut name = self.kind.name().to_owned();
         for (option, value) in &self.options {
             name += &format!("{SEPARATOR}{option}={value}");
         }
         for path in &self.paths {
             name += &format!("{SEPARATOR}={path}");
         }
-        name
+        let digits = name.bytes().map(|byte| format!("{byte:02x}"));
+        format!("{PREFIX}{}", digits.collect::<String>())
     }
 
     /// The files and options of a name; `None` for other names.
     pub(crate) fn decoded(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix(PREFIX)?.split(SEPARATOR);
+        let digits = name.strip_prefix(PREFIX)?.as_bytes().chunks(2);
+        let byte = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
+        let text = String::from_utf8(digits.map(byte).collect::<Option<_>>()?).ok()?;
+        let mut parts = text.split(SEPARATOR);
         let kind = parts.next()?;
         let kind = [Kind::Csv, Kind::Parquet, Kind::Json]
             .into_iter()

@@ -4,14 +4,15 @@
 //! [`Question`]: a query, with the tables of all enclosing WITH clauses that the part can name. The query is
 //! planned, or executed for its rows, the part is rewritten, and the visit starts again behind that part.
 
+use super::ast_parts::column;
 use super::question::{Answer, Question, query_of};
-use super::{aliases, flow_mut, order_all, pivot};
+use super::{aliases, flow_mut, merged_columns, order_all, pivot};
 use datafusion::common::DFSchema;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, Cte, Query, Select, SetExpr, TableFactor, VisitorMut, With};
+use datafusion::sql::sqlparser::ast::{self, Cte, Query, SetExpr, TableFactor, VisitorMut, With};
 use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
 use std::ops::ControlFlow;
@@ -66,6 +67,19 @@ async fn answered(question: Question, state: &SessionState) -> Result<Answer> {
             let plan = planned(query, state).await;
             let names = plan.map(|plan| names(plan.schema()));
             Ok(Answer::Columns(names.ok()))
+        }
+        Question::Tables(queries) => {
+            let mut tables = Vec::new();
+            for query in queries {
+                let Ok(plan) = planned(query, state).await else {
+                    return Ok(Answer::Tables(None));
+                };
+                let columns = plan.schema().iter();
+                let columns =
+                    columns.map(|(table, field)| (field.name().clone(), column(table, field.name())));
+                tables.push(columns.collect());
+            }
+            Ok(Answer::Tables(Some(tables)))
         }
         Question::Values(values) => {
             let plan = planned(values.query.clone(), state).await?;
@@ -129,6 +143,11 @@ impl Visit<'_> {
                 let question = Question::Columns(self.in_scope(query));
                 ControlFlow::Break(Stop::Ask(Box::new(question)))
             }
+            Some(Question::Tables(queries)) => {
+                let queries = queries.into_iter().map(|query| self.in_scope(query));
+                let question = Question::Tables(queries.collect());
+                ControlFlow::Break(Stop::Ask(Box::new(question)))
+            }
             Some(Question::Values(mut values)) => {
                 values.query = self.in_scope(values.query);
                 ControlFlow::Break(Stop::Ask(Box::new(Question::Values(values))))
@@ -138,6 +157,21 @@ impl Visit<'_> {
                 ControlFlow::Continue(())
             }
         }
+    }
+
+    /// Rewrites the SELECTs of a query.
+    fn selects(&mut self, query: &mut Query) -> ControlFlow<Stop> {
+        let mut number = 0;
+        while let Some((select, order)) = merged_columns::with_order(query, number) {
+            let question = merged_columns::question(select);
+            self.part(question, |_, answer| {
+                merged_columns::rewrite(select, order, answer)
+            })?;
+            let question = aliases::question(select);
+            self.part(question, |state, answer| aliases::rewrite(select, answer, state))?;
+            number += 1;
+        }
+        ControlFlow::Continue(())
     }
 
     /// The query, within the WITH clauses of the enclosing queries.
@@ -191,6 +225,7 @@ impl VisitorMut for Visit<'_> {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Stop> {
         let address = std::ptr::from_ref::<Query>(query).addr();
         for_levels(SPARE, || {
+            self.selects(query)?;
             let question = order_all::question(query);
             self.part(question, |_, answer| order_all::rewrite(query, answer))
         })?;
@@ -201,13 +236,6 @@ impl VisitorMut for Visit<'_> {
             frame.visible = at + 1;
         }
         ControlFlow::Continue(())
-    }
-
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Stop> {
-        for_levels(SPARE, || {
-            let question = aliases::question(select);
-            self.part(question, |state, answer| aliases::rewrite(select, answer, state))
-        })
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Stop> {

@@ -1,7 +1,7 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
 use super::{asof, read_functions};
-use super::{duckdb, pivot, power, using_sample, windows};
+use super::{distinct_from, duckdb, merged_columns, output_names, pivot, power, using_sample, windows};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -60,6 +60,9 @@ impl VisitorMut for Rewrite<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
+        if let Some(error) = output_names::clash(select) {
+            return ControlFlow::Break(error.into());
+        }
         duckdb::name_columns(select, self.state);
         with_rollup(&mut select.group_by);
         for table in &mut select.from {
@@ -74,11 +77,17 @@ impl VisitorMut for Rewrite<'_> {
             joins(table_with_joins);
             asof::nest(table_with_joins, true);
         }
+        merged_columns::as_query(factor);
         pivot::name_aggregates(factor);
         let functions = self.state.table_functions();
         if let Err(error) = read_functions::replace(factor, |name| functions.contains_key(name)) {
             return ControlFlow::Break(error);
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
+        distinct_from::mend(expression);
         ControlFlow::Continue(())
     }
 

@@ -363,3 +363,62 @@ async fn variance_and_covariance_of_large_close_values() {
         }
     }
 }
+
+/// Floats beside decimals: small, large and special ones keep their values.
+#[tokio::test(flavor = "multi_thread")]
+async fn decimals_beside_floats_are_floats() {
+    let tables = [
+        "CREATE TABLE d(i INT, x DOUBLE) AS VALUES (1, 1e-20), (2, 1.5), (3, 1e25), (4, CAST('NaN' AS DOUBLE)), (5, NULL)",
+        "CREATE TABLE e(y DECIMAL(10,2)) AS VALUES (1.50), (0), (NULL)",
+    ];
+    let queries: &[(&str, &[&str])] = &[
+        ("SELECT i, y FROM d JOIN e ON x = y", &["2, 1.50"]),
+        (
+            "SELECT i FROM d JOIN e ON x > y WHERE y = 0",
+            &["1", "2", "3", "4"],
+        ),
+        ("SELECT i FROM d, e WHERE x <> y AND y > 1", &["1", "3", "4"]),
+        ("SELECT i FROM d, e WHERE x IS NOT DISTINCT FROM y", &["2", "5"]),
+        ("SELECT i FROM d WHERE x IN (SELECT y FROM e)", &["2"]),
+        ("SELECT y FROM e WHERE y IN (SELECT x FROM d)", &["1.50"]),
+        (
+            "SELECT i FROM d, e WHERE y = 0 AND x BETWEEN y AND y + 2",
+            &["1", "2"],
+        ),
+        (
+            "SELECT x FROM d WHERE i < 4 UNION ALL SELECT y FROM e",
+            &["0.0", "1.5", "1.5", "1e-20", "1e25", "NULL"],
+        ),
+        (
+            "SELECT y FROM e UNION SELECT x FROM d WHERE i < 3",
+            &["0.0", "1.5", "1e-20", "NULL"],
+        ),
+        ("SELECT x FROM d INTERSECT SELECT y FROM e", &["1.5", "NULL"]),
+        (
+            "SELECT x FROM d EXCEPT ALL SELECT y FROM e",
+            &["1e-20", "1e25", "NaN"],
+        ),
+        (
+            "SELECT coalesce(y, x) FROM d, e WHERE i = 1 AND y IS NULL",
+            &["1e-20"],
+        ),
+        (
+            "SELECT CASE WHEN y = 0 THEN x ELSE y END FROM d, e WHERE i = 3",
+            &["1.5", "1e25", "NULL"],
+        ),
+        (
+            "SELECT greatest(x, y) FROM d, e WHERE y = 0 AND i < 3",
+            &["1.5", "1e-20"],
+        ),
+        (
+            "SELECT nullif(x, y) FROM d, e WHERE y > 1 AND i < 3",
+            &["1e-20", "NULL"],
+        ),
+        (
+            "SELECT i FROM d, e WHERE y = 0 AND x > y + 0.06 + 0.01 AND i < 3",
+            &["2"],
+        ),
+        ("SELECT y FROM e WHERE y >= 1.4 + 0.1", &["1.50"]),
+    ];
+    crate::check_all(&tables, queries).await;
+}

@@ -7,6 +7,7 @@
 mod cases;
 mod floats;
 mod memberships;
+mod offsets;
 mod same_names;
 mod set_operations;
 mod spilled_joins;

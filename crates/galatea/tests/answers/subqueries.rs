@@ -155,3 +155,51 @@ async fn conditions_above_a_correlated_limit_are_refused() {
     }
     check(&ctx, "SELECT count(*) FROM o", &["4"], "after an error").await;
 }
+
+/// A scalar subquery without rows is NULL, although its column is not nullable.
+#[tokio::test(flavor = "multi_thread")]
+async fn scalar_subqueries_without_rows_are_null() {
+    let tables = [
+        "CREATE TABLE t(k INT NOT NULL, x INT) AS VALUES (1, 10), (2, NULL)",
+        "CREATE TABLE none(k INT NOT NULL)",
+    ];
+    let queries: &[(&str, &[&str])] = &[
+        ("SELECT (SELECT 1 WHERE false) AS a", &["NULL"]),
+        (
+            "SELECT (SELECT 1 FROM t WHERE k > 100) AS a, k FROM t",
+            &["NULL, 1", "NULL, 2"],
+        ),
+        ("SELECT (SELECT k FROM none) + 1 AS a", &["NULL"]),
+        ("SELECT coalesce((SELECT 1 FROM t WHERE k > 100), 7) AS a", &["7"]),
+        (
+            "SELECT k FROM t WHERE (SELECT 1 FROM t WHERE k > 100) IS NULL",
+            &["1", "2"],
+        ),
+        ("SELECT k FROM t WHERE (SELECT k FROM none) IS NOT NULL", &[]),
+        (
+            "SELECT k FROM t WHERE (SELECT k FROM none) IS DISTINCT FROM k",
+            &["1", "2"],
+        ),
+        ("SELECT k FROM t WHERE k = (SELECT 1 FROM t WHERE k = 2)", &["1"]),
+        ("SELECT k FROM t WHERE k <> (SELECT k FROM none)", &[]),
+        (
+            "SELECT (SELECT count(*) FROM t HAVING count(*) > 100) AS a",
+            &["NULL"],
+        ),
+        ("SELECT (SELECT count(*) FROM none) AS a", &["0"]),
+        (
+            "SELECT sum(a) FROM (SELECT (SELECT 1 FROM none) AS a FROM t) q",
+            &["NULL"],
+        ),
+        (
+            "SELECT max(a) IS NULL, count(a) FROM (SELECT (SELECT k FROM none) AS a FROM t) q",
+            &["true, 0"],
+        ),
+        (
+            "SELECT a FROM (SELECT (SELECT k FROM none) AS a) q UNION ALL SELECT k FROM t",
+            &["1", "2", "NULL"],
+        ),
+        ("SELECT k FROM t ORDER BY (SELECT k FROM none), k", &["1", "2"]),
+    ];
+    check_all(&tables, queries).await;
+}

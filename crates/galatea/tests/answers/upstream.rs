@@ -97,6 +97,25 @@ const WRONG: &[Wrong] = &[
         right: &["7, 7"],
     },
     Wrong {
+        rule: "offsets.rs",
+        statements: &[
+            "SELECT x FROM (SELECT x FROM (VALUES (1), (2), (3)) v(x) ORDER BY x OFFSET 2) q ORDER BY x DESC",
+        ],
+        right: &["3"],
+    },
+    Wrong {
+        rule: "nullable_subqueries.rs",
+        statements: &["SELECT k FROM o WHERE k = 1 AND (SELECT 1 FROM i WHERE k > 100) IS NULL"],
+        right: &["1"],
+    },
+    Wrong {
+        rule: "float_decimals.rs",
+        statements: &[
+            "SELECT x > y AS more FROM (VALUES (CAST(1e-20 AS DOUBLE), CAST(0 AS DECIMAL(10,2)))) v(x, y)",
+        ],
+        right: &["true"],
+    },
+    Wrong {
         rule: "float_extremes.rs",
         statements: &[
             "SELECT g, min(v) AS lo, isnan(max(v)) AS hi FROM (VALUES (1,CAST('NaN' AS DOUBLE)),(1,1.0),(2,1.0),(2,CAST('NaN' AS DOUBLE))) t(g,v) GROUP BY g",

@@ -73,6 +73,22 @@ async fn asof_joins_match_the_nearest_row() {
             "2 10",
         ),
         (
+            "SELECT l.id, r.v FROM l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts AND r.v <> 102 ORDER BY id",
+            "1 100; 2 101",
+        ),
+        (
+            "SELECT l.id, r.v FROM l ASOF LEFT JOIN r ON l.k = r.k AND l.ts >= r.ts AND l.id > 1 AND true ORDER BY id",
+            "1 NULL; 2 102; 3 NULL; 4 NULL; 5 NULL; 6 NULL; 7 NULL",
+        ),
+        (
+            "SELECT l.id, r.v FROM l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts AND l.k = 'a' AND 1 = 1 ORDER BY id",
+            "1 100; 2 102",
+        ),
+        (
+            "SELECT l.id, r.v FROM l ASOF LEFT JOIN r ON l.k IS NOT DISTINCT FROM r.k AND l.ts >= r.ts ORDER BY id",
+            "1 100; 2 102; 3 NULL; 4 NULL; 5 300; 6 NULL; 7 NULL",
+        ),
+        (
             "SELECT count(*) FROM (SELECT * FROM l WHERE false) AS e ASOF LEFT JOIN r ON e.k = r.k AND e.ts >= r.ts",
             "0",
         ),
@@ -99,7 +115,7 @@ async fn asof_joins_match_the_nearest_row() {
             "has a second inequality",
         ),
         (
-            "SELECT * FROM l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts AND r.v > 101",
+            "SELECT * FROM l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts AND l.id + r.v > 101",
             "does not compare the left table with the right",
         ),
         (

@@ -344,6 +344,27 @@ async fn pivot_makes_a_column_of_each_value() {
             "a 2 8",
         ),
         (
+            "PIVOT t USING sum(x), count(*) AS n GROUP BY k ORDER BY k",
+            "a 10 3; b 7 2",
+        ),
+        ("PIVOT t USING sum(x)", "17"),
+        (
+            "SELECT s FROM (PIVOT t USING sum(x) AS s GROUP BY n) ORDER BY s LIMIT 1",
+            "7",
+        ),
+        (
+            "FROM t JOIN (VALUES ('p', 1), ('q', 2)) AS u(m, z) ON t.n = u.m PIVOT (sum(x) FOR z IN (1, 2) GROUP BY k) ORDER BY k",
+            "a 10 NULL; b NULL 7",
+        ),
+        (
+            "SELECT pv.k, pv.one FROM t LEFT JOIN (VALUES (2, 1)) AS u(y, z) USING (y) PIVOT (sum(t.x) FOR u.z IN (1 AS one) GROUP BY k) AS pv WHERE one > 3 ORDER BY k",
+            "a 8",
+        ),
+        (
+            "SELECT name, sum(value) FROM t JOIN (VALUES ('p', 1)) AS u(m, z) ON t.n = u.m UNPIVOT (value FOR name IN (x, z)) GROUP BY name ORDER BY name",
+            "x 10; z 3",
+        ),
+        (
             "PIVOT (t JOIN t AS u USING (x)) ON u.k USING count(*) GROUP BY t.n ORDER BY ALL",
             "p 3 0; q 0 2",
         ),
@@ -431,7 +452,7 @@ async fn pivot_refuses_what_it_does_not_evaluate() {
             "PIVOT many ON v USING count(*)",
             "PIVOT would have 1001 columns, and the limit is 1000",
         ),
-        ("PIVOT t USING sum(x)", "PIVOT has no ON"),
+        ("PIVOT t", "PIVOT has no ON"),
         ("PIVOT t ON y USING x", "needs an aggregate function"),
         ("PIVOT t ON y USING sum(nothing) GROUP BY k", "nothing"),
         ("PIVOT t ON y IN (2) USING sum(x) GROUP BY ROLLUP (k)", "ROLLUP"),

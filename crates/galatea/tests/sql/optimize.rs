@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, Date32Array, Date64Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, TimestampMillisecondArray,
 };
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, TimeUnit};
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use datafusion::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use datafusion::parquet::basic::{Compression, ConvertedType, Encoding, Type as PhysicalType, ZstdLevel};
 use datafusion::parquet::file::metadata::{
     KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
@@ -177,6 +179,52 @@ async fn days_remain_days() {
         .downcast_ref::<Date32Array>()
         .expect("days");
     assert_eq!(days, &Date32Array::from(vec![Some(1), None, Some(-1)]));
+}
+
+/// Such a file of pyarrow has seconds in its Arrow schema, and milliseconds in its columns.
+#[tokio::test]
+async fn time_zones_of_other_units_are_kept() {
+    let zone = |unit: TimeUnit| DataType::Timestamp(unit, Some("Europe/Berlin".into()));
+    let field = |unit: TimeUnit| Field::new("at", zone(unit), true);
+    let list = |unit: TimeUnit| Field::new("list", DataType::List(Arc::new(field(unit))), true);
+    let schema = |unit: TimeUnit| Arc::new(Schema::new(vec![field(unit), list(unit)]));
+    let times = TimestampMillisecondArray::from(vec![Some(1000), None]).with_timezone("Europe/Berlin");
+    let offsets = OffsetBuffer::new(vec![0, 1, 2].into());
+    let lists = ListArray::new(
+        Arc::new(field(TimeUnit::Millisecond)),
+        offsets,
+        Arc::new(times.clone()),
+        None,
+    );
+    let rows = RecordBatch::try_new(
+        schema(TimeUnit::Millisecond),
+        vec![Arc::new(times), Arc::new(lists)],
+    );
+    let rows = rows.expect("rows");
+    let folder = tempfile::tempdir().expect("a folder");
+    let bed = Bed {
+        source: folder.path().join("source.parquet"),
+        folder,
+    };
+    let stated = encode_arrow_schema(&schema(TimeUnit::Second));
+    let entry = KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), stated);
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(vec![entry]))
+        .build();
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true);
+    let file = File::create(&bed.source).expect("a file");
+    let mut writer = ArrowWriter::try_new_with_options(file, rows.schema(), options).expect("a writer");
+    writer.write(&rows).expect("rows");
+    writer.close().expect("a footer");
+    let before = read(&bed.source).0;
+    assert_eq!(
+        *before.schema().field(0).data_type(),
+        DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+    );
+    bed.optimize(&OptimizeOptions::default()).await.expect("a target");
+    assert_eq!(read(&bed.target()).0, rows);
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ async fn functions_read_files_with_options() {
         ),
         (
             "FROM read_parquet(['{a.parquet}', '{b.parquet}'], union_by_name = false)",
-            "union_by_name = false is not supported",
+            "which needs union_by_name = true",
         ),
         (
             "FROM read_csv(['s3://bucket/a.csv'])",
@@ -160,4 +160,83 @@ async fn sessions_without_file_queries_read_no_files() {
         let refused = galatea::sql(&ctx, &format!("SELECT * FROM {call}")).await;
         assert!(refused.is_err(), "{call}");
     }
+}
+
+/// The files of a list form one table, or are refused by name.
+#[tokio::test]
+async fn lists_of_files_are_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    let both = Both::new();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    write("a.csv", "x,y\n1,u\n");
+    write("b.csv", "x;y\n2;v\n");
+    write("c.csv", "y,x\nw,3\n");
+    write("a%2Fb.csv", "x\n4\n");
+    write("a%41.csv", "x\n5\n");
+    write("aA.csv", "x\n6\n");
+    write("q?#.csv", "x\n7\n");
+    write("late.csv", &format!("x\n{}z\n", "1\n".repeat(30_000)));
+    both.first(&format!("COPY (SELECT 8 AS x, 'z' AS y) TO '{}'", at("d.csv.gz")))
+        .await;
+    let semicolons = format!(
+        "COPY (SELECT 9 AS x, 'z' AS y) TO '{}' (DELIMITER ';')",
+        at("e.csv.gz")
+    );
+    both.first(&semicolons).await;
+    for (sql, expected) in [
+        ("SELECT x, y FROM read_csv('{e.csv.gz}')", "9 z"),
+        ("SELECT x FROM read_csv('{a.csv}', union_by_name = false)", "1"),
+        (
+            "SELECT x FROM read_csv(['{a.csv}', '{c.csv}']) ORDER BY x",
+            "1; 3",
+        ),
+        ("SELECT x FROM read_csv('{a%2Fb.csv}')", "4"),
+        ("SELECT x FROM '{a%2Fb.csv}'", "4"),
+        ("SELECT x FROM '{a%41.csv}'", "5"),
+        ("SELECT x FROM read_csv('{a%41.csv}', header = true)", "5"),
+        (
+            "SELECT x FROM read_csv(['{a%41.csv}', '{aA.csv}']) ORDER BY x",
+            "5; 6",
+        ),
+        ("SELECT x FROM '{q?#.csv}'", "7"),
+        ("SELECT max(x) FROM read_csv('{late.csv}', sample_size = -1)", "z"),
+        ("SELECT y FROM read_csv('{d.csv.gz}', compression = 'auto')", "z"),
+    ] {
+        both.answers(&named(sql, &at), expected).await;
+    }
+    for (sql, message) in [
+        ("FROM read_csv(['{a.csv}', '{b.csv}'])", "the delimiter of"),
+        ("FROM read_csv(['{a.csv}', '{d.csv.gz}'])", "the compression of"),
+        ("FROM read_csv(['{a.csv}', '{a.csv}'])", "a.csv' twice"),
+        ("FROM read_csv(['{a.csv}', '{./a.csv}'])", "a.csv' twice"),
+        (
+            "FROM read_csv(['{a.csv}', '{c.csv}'], union_by_name = false)",
+            "are y, x, which needs union_by_name = true",
+        ),
+        (
+            "FROM read_csv('{a.csv}', sample_size = 0)",
+            "a number of rows from 1, or -1 for all rows: '0'",
+        ),
+        (
+            "FROM read_csv('{a.csv}', sample_size = -2)",
+            "or -1 for all rows: '-2'",
+        ),
+        ("FROM read_csv('{none.csv}')", "no such file"),
+        ("FROM read_csv('{late.csv}')", "late.csv"),
+    ] {
+        both.refuses(&named(sql, &at), message).await;
+    }
+}
+
+/// The statement with the paths of `{name}`.
+fn named(sql: &str, at: &impl Fn(&str) -> String) -> String {
+    let mut text = String::new();
+    for part in sql.split('{') {
+        match part.split_once('}') {
+            Some((name, rest)) => text += &format!("{}{rest}", at(name)),
+            None => text += part,
+        }
+    }
+    text
 }

@@ -1,0 +1,229 @@
+//! Columns of joins with USING and NATURAL. The answers are DuckDB's, and the same on the CPU and on the
+//! emulated device.
+
+use crate::front::Both;
+
+async fn tables() -> Both {
+    let both = Both::new();
+    for sql in [
+        "CREATE TABLE t(id INT, k INT, x INT) AS VALUES (1, 1, 10), (2, 1, 20), (3, 2, NULL), (4, NULL, 40)",
+        "CREATE TABLE u(id INT, k INT, z INT) AS VALUES (1, 1, 7), (2, 3, 8), (3, NULL, 9)",
+        "CREATE TABLE w(k BIGINT, y INT) AS VALUES (1, 100), (3, 300), (5, 500)",
+        "CREATE TABLE none(k INT, q INT)",
+    ] {
+        both.run(sql).await;
+    }
+    both
+}
+
+#[tokio::test]
+async fn names_mean_the_column_of_the_outer_side() {
+    let both = tables().await;
+    for (sql, expected) in [
+        (
+            "SELECT k, x, z FROM t JOIN u USING (k) WHERE k = 1 ORDER BY x",
+            "1 10 7; 1 20 7",
+        ),
+        (
+            "SELECT k, x, z FROM t LEFT JOIN u USING (k) WHERE k > 0 ORDER BY k, x",
+            "1 10 7; 1 20 7; 2 NULL NULL",
+        ),
+        (
+            "SELECT k, x, z FROM t RIGHT JOIN u USING (k) WHERE k > 0 ORDER BY k, x",
+            "1 10 7; 1 20 7; 3 NULL 8",
+        ),
+        (
+            "SELECT k, x, z FROM t FULL JOIN u USING (k) ORDER BY k, x, z",
+            "1 10 7; 1 20 7; 2 NULL NULL; 3 NULL 8; NULL 40 NULL; NULL NULL 9",
+        ),
+        (
+            "SELECT * FROM t FULL JOIN u USING (k) ORDER BY k, x, z",
+            "1 1 10 1 7; 2 1 20 1 7; 3 2 NULL NULL NULL; NULL 3 NULL 2 8; 4 NULL 40 NULL NULL; NULL NULL NULL 3 9",
+        ),
+        (
+            "SELECT k, t.id, u.id FROM t FULL JOIN u USING (k) WHERE t.k IS NULL AND k > 0",
+            "3 NULL 2",
+        ),
+        (
+            "SELECT k, count(*) FROM t FULL JOIN u USING (k) GROUP BY k HAVING k > 1 ORDER BY k",
+            "2 1; 3 1",
+        ),
+        (
+            "SELECT k, count(*) FROM t FULL JOIN u USING (k) GROUP BY ROLLUP(k) HAVING count(*) > 2",
+            "NULL 6",
+        ),
+        (
+            "SELECT max(k), sum(k) FILTER (WHERE k > 1) FROM t FULL JOIN u USING (k)",
+            "3 5",
+        ),
+        (
+            "SELECT k, row_number() OVER (ORDER BY k, z) AS r FROM t RIGHT JOIN u USING (k) QUALIFY r > 1 AND k IS NOT NULL",
+            "1 2; 3 3",
+        ),
+        (
+            "SELECT z FROM t FULL JOIN u USING (k) WHERE k IS NOT NULL ORDER BY k DESC, z LIMIT 1",
+            "8",
+        ),
+        (
+            "SELECT k + 1 AS next FROM t RIGHT JOIN u USING (k) WHERE next > 2",
+            "4",
+        ),
+        (
+            "SELECT DISTINCT k FROM t FULL JOIN u USING (k) ORDER BY k",
+            "1; 2; 3; NULL",
+        ),
+        (
+            "SELECT DISTINCT ON (k) k, z FROM t FULL JOIN u USING (k) ORDER BY k, z",
+            "1 7; 2 NULL; 3 8; NULL 9",
+        ),
+        (
+            "SELECT (SELECT max(k) FROM t FULL JOIN u USING (k) WHERE k < 3)",
+            "2",
+        ),
+        (
+            "SELECT z FROM t FULL JOIN u USING (k) WHERE k IN (SELECT k FROM w) ORDER BY z",
+            "7; 7; 8",
+        ),
+        (
+            "WITH q AS (SELECT k, z FROM t FULL JOIN u USING (k)) SELECT * FROM q WHERE k > 2",
+            "3 8",
+        ),
+        (
+            "SELECT k FROM t RIGHT JOIN u USING (k) WHERE k > 1 UNION ALL SELECT k FROM w ORDER BY k",
+            "1; 3; 3; 5",
+        ),
+        ("SELECT K FROM t FULL JOIN u USING (\"k\") WHERE \"k\" = 3", "3"),
+        (
+            "SELECT k, y FROM t FULL JOIN u USING (k) FULL JOIN w USING (k) ORDER BY k, y",
+            "1 100; 1 100; 2 NULL; 3 300; 5 500; NULL NULL; NULL NULL",
+        ),
+        (
+            "SELECT k, x, y FROM t LEFT JOIN u USING (k) RIGHT JOIN w USING (k) WHERE k > 1 ORDER BY k",
+            "3 NULL 300; 5 NULL 500",
+        ),
+        (
+            "SELECT x FROM t FULL JOIN u USING (k) SEMI JOIN w USING (k) WHERE k = 3",
+            "NULL",
+        ),
+        ("SELECT k FROM t ANTI JOIN u USING (k) ORDER BY k", "2; NULL"),
+        (
+            "SELECT k, q FROM t FULL JOIN none USING (k) WHERE k = 2",
+            "2 NULL",
+        ),
+        (
+            "SELECT k FROM none FULL JOIN u USING (k) ORDER BY k",
+            "1; 3; NULL",
+        ),
+        (
+            "SELECT x FROM t, u JOIN w USING (k) WHERE t.k = w.k ORDER BY x",
+            "10; 20",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+        both.answers(sql, expected).await;
+    }
+    both.columns("SELECT k FROM t FULL JOIN u USING (k)", "k").await;
+    both.columns("SELECT * FROM t FULL JOIN u USING (k)", "id k x id z")
+        .await;
+}
+
+#[tokio::test]
+async fn natural_joins_and_lists_of_columns() {
+    let both = tables().await;
+    for (sql, expected) in [
+        ("SELECT k, id, x, z FROM t NATURAL JOIN u WHERE k = 1", "1 1 10 7"),
+        (
+            "SELECT * FROM t NATURAL FULL JOIN u WHERE k > 1 ORDER BY k",
+            "3 2 NULL NULL; 2 3 NULL 8",
+        ),
+        (
+            "SELECT count(*) FROM t NATURAL LEFT JOIN (SELECT 1 AS other WHERE false) v",
+            "4",
+        ),
+        (
+            "SELECT * EXCLUDE (x) FROM t RIGHT JOIN u USING (k) WHERE k = 3",
+            "NULL 3 2 8",
+        ),
+        (
+            "SELECT * EXCLUDE k FROM t RIGHT JOIN u USING (k) WHERE k = 3",
+            "NULL NULL 2 8",
+        ),
+        (
+            "SELECT * EXCEPT (id) FROM t RIGHT JOIN u USING (k) WHERE k = 3",
+            "3 NULL 8",
+        ),
+        (
+            "SELECT * REPLACE (k * 10 AS k) FROM w RIGHT JOIN none USING (k) RIGHT JOIN u USING (k) WHERE k = 3",
+            "30 NULL NULL 2 8",
+        ),
+        (
+            "SELECT * FROM (t FULL JOIN u USING (k)) WHERE k = 3",
+            "NULL 3 NULL 2 8",
+        ),
+        ("SELECT k FROM (w FULL JOIN none USING (k)) AS q WHERE k = 3", "3"),
+        (
+            "SELECT b.k FROM (SELECT k FROM t FULL JOIN u USING (k)) a JOIN w b USING (k) WHERE k = 3",
+            "3",
+        ),
+        (
+            "SELECT * FROM t RIGHT JOIN u USING (k) ORDER BY ALL DESC NULLS LAST LIMIT 1",
+            "2 1 20 1 7",
+        ),
+        (
+            "SELECT t.*, u.* FROM t FULL JOIN u USING (k) WHERE k = 3",
+            "NULL NULL NULL 2 3 8",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
+    both.run("CREATE VIEW v AS SELECT k, x, z FROM t FULL JOIN u USING (k)")
+        .await;
+    both.answers("SELECT * FROM v WHERE k = 3", "3 NULL 8").await;
+    both.run("INSERT INTO u VALUES (4, 9, 10)").await;
+    both.answers("SELECT * FROM v WHERE k = 9", "9 NULL 10").await;
+    for (sql, message) in [
+        ("SELECT k FROM t JOIN u USING (none)", "none"),
+        ("SELECT k FROM t JOIN u USING (k) JOIN w ON true", "mbiguous"),
+        ("SELECT id FROM t JOIN u USING (k)", "mbiguous"),
+    ] {
+        both.refuses(sql, message).await;
+    }
+}
+
+#[tokio::test]
+async fn distinct_from_binds_tighter_than_and() {
+    let both = tables().await;
+    for (sql, expected) in [
+        (
+            "SELECT true IS DISTINCT FROM true AND false, true IS NOT DISTINCT FROM false OR true",
+            "false true",
+        ),
+        (
+            "SELECT x FROM t WHERE x IS DISTINCT FROM 10 AND k IS NOT DISTINCT FROM 1 OR id = 4 ORDER BY x",
+            "20; 40",
+        ),
+        ("SELECT id FROM t WHERE NOT k IS DISTINCT FROM 1 AND id > 1", "2"),
+        (
+            "SELECT id FROM t WHERE id > 3 AND k IS DISTINCT FROM 1 OR id = 1 ORDER BY id",
+            "1; 4",
+        ),
+        (
+            "SELECT id FROM t WHERE k IS DISTINCT FROM (1 + 0) AND NOT x IS DISTINCT FROM NULL",
+            "3",
+        ),
+        (
+            "SELECT count(*) FILTER (WHERE x IS DISTINCT FROM 10 AND k = 1) FROM t",
+            "1",
+        ),
+        (
+            "SELECT a.id, b.id FROM t a JOIN t b ON a.k IS NOT DISTINCT FROM b.k AND a.id < b.id",
+            "1 2",
+        ),
+        (
+            "SELECT sum(CASE WHEN k IS DISTINCT FROM 1 AND id > 3 THEN 1 ELSE 0 END) FROM t",
+            "1",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
+}
