@@ -81,9 +81,12 @@ fn refuse_inequalities(found: &Subquery) -> Result<()> {
             LogicalPlan::Aggregate(_) => is_aggregated = true,
             LogicalPlan::Filter(filter) if is_aggregated => {
                 for condition in split_conjunction(&filter.predicate) {
-                    let is_equality =
-                        matches!(condition, Expr::BinaryExpr(compared) if compared.op == Operator::Eq);
-                    if condition.contains_outer() && !is_equality {
+                    // DataFusion may find equalities in other conditions, such as in each operand of OR.
+                    let is_inequality = matches!(
+                        condition,
+                        Expr::BinaryExpr(compared) if compared.op.supports_propagation() && compared.op != Operator::Eq
+                    );
+                    if condition.contains_outer() && is_inequality {
                         return not_impl_err!(
                             "the condition {condition} of a scalar subquery with an aggregate compares with the query \
                              around it otherwise than by ="

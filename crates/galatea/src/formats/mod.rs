@@ -50,7 +50,7 @@ pub(crate) fn install(state: &mut SessionState) -> Result<()> {
         let plain = factory.downcast_ref::<ParquetFormatFactory>();
         plain.is_some_and(|plain| plain.options.is_none())
     });
-    if is_plain("arrow", |factory| factory.is::<ArrowFormatFactory>()) {
+    if is_plain("arrow", <dyn FileFormatFactory>::is::<ArrowFormatFactory>) {
         state.register_file_format(Arc::new(arrow::ArrowTablesFactory), true)?;
     }
     if csv {

@@ -11,7 +11,7 @@ enum Part {
     Not,
     And,
     Or,
-    Operand(Expr),
+    Operand(Box<Expr>),
 }
 
 fn operator(expression: &Expr) -> Option<&BinaryOperator> {
@@ -56,13 +56,13 @@ pub(super) fn mend(condition: &mut Expr) {
 /// The parts of a condition.
 fn parts(condition: Expr) -> Vec<Part> {
     let mut found = Vec::new();
-    let mut rest = vec![Part::Operand(condition)];
+    let mut rest = vec![Part::Operand(Box::new(condition))];
     while let Some(part) = rest.pop() {
         let Part::Operand(expression) = part else {
             found.push(part);
             continue;
         };
-        match expression {
+        match *expression {
             Expr::BinaryOp {
                 left,
                 op: op @ (BinaryOperator::And | BinaryOperator::Or),
@@ -73,17 +73,17 @@ fn parts(condition: Expr) -> Vec<Part> {
                 } else {
                     Part::Or
                 };
-                rest.extend([Part::Operand(*right), op, Part::Operand(*left)]);
+                rest.extend([Part::Operand(right), op, Part::Operand(left)]);
             }
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => rest.extend([Part::Operand(*expr), Part::Not]),
+            } => rest.extend([Part::Operand(expr), Part::Not]),
             Expr::IsDistinctFrom(left, right) => compared(&left, *right, Expr::IsDistinctFrom, &mut rest),
             Expr::IsNotDistinctFrom(left, right) => {
                 compared(&left, *right, Expr::IsNotDistinctFrom, &mut rest);
             }
-            other => found.push(Part::Operand(other)),
+            other => found.push(Part::Operand(Box::new(other))),
         }
     }
     found
@@ -96,11 +96,11 @@ fn compared(left: &Expr, right: Expr, compare: fn(Box<Expr>, Box<Expr>) -> Expr,
     let whole = |right: Expr| Expr::Nested(Box::new(compare(Box::new(left.clone()), Box::new(right))));
     let first = match right.first() {
         Some(Part::Operand(_)) => match right.remove(0) {
-            Part::Operand(first) => Part::Operand(whole(first)),
+            Part::Operand(first) => Part::Operand(Box::new(whole(*first))),
             other => other,
         },
         // NOT: the operand is the condition behind it.
-        _ => Part::Operand(whole(built(mem::take(&mut right)))),
+        _ => Part::Operand(Box::new(whole(built(mem::take(&mut right))))),
     };
     rest.extend(right.into_iter().rev());
     rest.push(first);
@@ -117,12 +117,12 @@ fn built(parts: Vec<Part>) -> Expr {
             Part::Or => any = joined(any, all.take(), BinaryOperator::Or),
             Part::Operand(mut operand) => {
                 for _ in 0..mem::take(&mut negations) {
-                    operand = Expr::UnaryOp {
+                    operand = Box::new(Expr::UnaryOp {
                         op: UnaryOperator::Not,
-                        expr: Box::new(operand),
-                    };
+                        expr: operand,
+                    });
                 }
-                all = joined(all, Some(operand), BinaryOperator::And);
+                all = joined(all, Some(*operand), BinaryOperator::And);
             }
         }
     }

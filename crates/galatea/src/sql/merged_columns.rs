@@ -90,16 +90,21 @@ fn merges(table: &TableWithJoins) -> bool {
     table.joins.iter().any(by_name) || factors().filter_map(inner).any(merges)
 }
 
-/// Replaces joins in parentheses with a name by a query, if they merge columns: `(t JOIN u USING (k)) AS j`.
+/// Replaces joins in parentheses by a query, if they merge columns and have a name, `(t JOIN u USING (k)) AS
+/// j`, or are the table of PIVOT or UNPIVOT.
 pub(super) fn as_query(factor: &mut TableFactor) {
+    let (factor, is_table) = match factor {
+        TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. } => (table.as_mut(), true),
+        factor => (factor, false),
+    };
     let TableFactor::NestedJoin {
         table_with_joins,
-        alias: alias @ Some(_),
+        alias,
     } = factor
     else {
         return;
     };
-    if merges(table_with_joins) {
+    if (is_table || alias.is_some()) && merges(table_with_joins) {
         let all = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         let tables = vec![table_with_joins.as_ref().clone()];
         *factor = TableFactor::Derived {

@@ -186,6 +186,10 @@ async fn scalar_subqueries_without_rows_are_null() {
             "SELECT (SELECT count(*) FROM t HAVING count(*) > 100) AS a",
             &["NULL"],
         ),
+        (
+            "SELECT k FROM t WHERE (SELECT count(*) FROM t u WHERE u.k = t.k AND u.x > 5 OR u.k = t.k AND u.x < 3) > 0",
+            &["1"],
+        ),
         ("SELECT (SELECT count(*) FROM none) AS a", &["0"]),
         (
             "SELECT sum(a) FROM (SELECT (SELECT 1 FROM none) AS a FROM t) q",

@@ -227,3 +227,29 @@ async fn distinct_from_binds_tighter_than_and() {
         both.answers(sql, expected).await;
     }
 }
+
+#[tokio::test]
+async fn pivot_has_merged_columns() {
+    let both = tables().await;
+    for (sql, expected) in [
+        (
+            "PIVOT (t FULL JOIN w USING (k)) ON x IN (10) USING sum(y) GROUP BY k ORDER BY k NULLS FIRST",
+            "NULL NULL; 1 100; 2 NULL; 3 NULL; 5 NULL",
+        ),
+        (
+            "FROM t FULL JOIN w USING (k) PIVOT (sum(w.y) FOR x IN (10) GROUP BY k) WHERE k > 2 ORDER BY k",
+            "3 NULL; 5 NULL",
+        ),
+        (
+            "SELECT k, sum(v) FROM t RIGHT JOIN w USING (k) UNPIVOT (v FOR n IN (id, y)) GROUP BY k ORDER BY k",
+            "1 203; 3 300; 5 500",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
+    both.columns(
+        "PIVOT (w JOIN none USING (k)) ON q IN (1) USING count(*)",
+        "k y 1",
+    )
+    .await;
+}
