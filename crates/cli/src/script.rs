@@ -163,9 +163,8 @@ mod tests {
 
     fn split(text: &str) -> Vec<String> {
         let shown = |piece: Piece| match piece.input {
-            Input::Statement(text) => text,
+            Input::Statement(text) | Input::Dot(text) => text,
             Input::Command(text) => format!("\\{text}"),
-            Input::Dot(text) => text,
         };
         pieces(text, "generic").into_iter().map(shown).collect()
     }
