@@ -3,8 +3,8 @@
 //! that is, the time that queries have lost because it was missing, is done first.
 //!
 //! Pieces begin when no query runs, because cores share caches, memory and the locks of compilers whatever
-//! the priority of their threads: with pieces that began at once, the first runs of TPC-DS on the device took
-//! twice as long as without. If queries follow each other without a pause, a piece begins every [`PATIENCE`].
+//! the priority of their threads. If queries follow each other without a pause, a piece begins every two
+//! seconds.
 
 use crate::graph::PlanKey;
 use datafusion::common::Result;
