@@ -83,29 +83,45 @@ pub(super) fn words(text: &str, count: usize) -> Vec<String> {
     words.map(str::to_ascii_uppercase).collect()
 }
 
+/// The change of a macro by a statement.
+pub(super) enum Change {
+    Create,
+    Drop,
+}
+
+/// The change of a macro that a statement begins with; `None` for any other statement.
+pub(super) fn change(text: &str) -> Option<Change> {
+    let words = words(text, 5);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["DROP", "MACRO", ..] => Some(Change::Drop),
+        ["CREATE", "MACRO", ..]
+        | ["CREATE", "OR", "REPLACE", "MACRO", ..]
+        | ["CREATE", "TEMP" | "TEMPORARY", "MACRO", ..]
+        | ["CREATE", "OR", "REPLACE", "TEMP" | "TEMPORARY", "MACRO", ..] => Some(Change::Create),
+        _ => None,
+    }
+}
+
 impl MacroStatement {
     /// Parses CREATE MACRO and DROP MACRO; `None` for any other statement.
     ///
     /// # Errors
     /// The statement is one of these, and cannot be parsed.
     pub(super) fn read(text: &str, state: &SessionState) -> Result<Option<Self>> {
-        let words = words(text, 6);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["DROP", "MACRO", "TABLE", rest @ ..] | ["DROP", "MACRO", rest @ ..] => {
-                Self::dropped(text, rest).map(Some)
-            }
-            ["CREATE", "MACRO", ..]
-            | ["CREATE", "OR", "REPLACE", "MACRO", ..]
-            | ["CREATE", "TEMP" | "TEMPORARY", "MACRO", ..]
-            | ["CREATE", "OR", "REPLACE", "TEMP" | "TEMPORARY", "MACRO", ..] => {
-                Self::created(text, state).map(Some)
-            }
-            _ => Ok(None),
+        match change(text) {
+            Some(Change::Create) => Self::created(text, state).map(Some),
+            Some(Change::Drop) => Self::dropped(text).map(Some),
+            None => Ok(None),
         }
     }
 
-    fn dropped(text: &str, rest: &[&str]) -> Result<Self> {
+    fn dropped(text: &str) -> Result<Self> {
+        let words = words(text, 6);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (["DROP", "MACRO", "TABLE", rest @ ..] | ["DROP", "MACRO", rest @ ..]) = words.as_slice() else {
+            return Err(wrong("", "cannot be parsed"));
+        };
         let if_exists = rest.starts_with(&["IF", "EXISTS"]);
         let last = text.trim().trim_end_matches(';').trim_end();
         let last = last.rsplit(char::is_whitespace).next().unwrap_or_default();

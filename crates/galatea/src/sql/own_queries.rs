@@ -1,7 +1,7 @@
 //! The queries of statements that DataFusion does not have, for callers that check the tables and files of a
 //! statement before it is executed.
 
-use super::macros::words;
+use super::macros::{self, Change};
 use super::summarize::Summarize;
 use super::variables::VariableStatement;
 use datafusion::error::Result;
@@ -46,18 +46,10 @@ pub fn session_statement(text: &str) -> Result<Option<SessionStatement>> {
         let query = summarize.query().to_owned();
         return Ok(Some(SessionStatement::Summarize { query }));
     }
-    let words = words(text, 6);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    Ok(match words.as_slice() {
-        ["DROP", "MACRO", ..] => Some(SessionStatement::DropMacro),
-        ["CREATE", "MACRO", ..]
-        | ["CREATE", "OR", "REPLACE", "MACRO", ..]
-        | ["CREATE", "TEMP" | "TEMPORARY", "MACRO", ..]
-        | ["CREATE", "OR", "REPLACE", "TEMP" | "TEMPORARY", "MACRO", ..] => {
-            Some(SessionStatement::CreateMacro)
-        }
-        _ => None,
-    })
+    Ok(macros::change(text).map(|change| match change {
+        Change::Create => SessionStatement::CreateMacro,
+        Change::Drop => SessionStatement::DropMacro,
+    }))
 }
 
 #[cfg(test)]
