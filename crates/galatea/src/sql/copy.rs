@@ -23,8 +23,11 @@ const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 /// Rows of a page of a Parquet file: 128 pages in a row group of DataFusion's default size.
 const PAGE_ROWS: &str = "8192";
 
+/// The name of standard output as a file.
+pub(super) const OUTPUT_FILE: &str = "/dev/stdout";
+
 /// Names of standard output.
-const OUTPUTS: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+const OUTPUTS: [&str; 4] = ["-", OUTPUT_FILE, "/dev/fd/1", "/proc/self/fd/1"];
 
 /// The address of the object store that writes to standard output.
 pub const STANDARD_OUTPUT: &str = "stdout://";

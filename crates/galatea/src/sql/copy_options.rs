@@ -3,12 +3,10 @@
 //! They become STORED AS, PARTITIONED BY and OPTIONS, which the parser reads.
 
 use super::SqlError;
+use super::copy::OUTPUT_FILE;
 use super::tokens::{at, closing, find, is_blank, significant, split, text};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-
-/// The name of standard output as a file.
-const STANDARD_OUTPUT: &str = "/dev/stdout";
 
 /// Options with the name of the format's option.
 const OPTIONS: &[(&str, &str)] = &[
@@ -60,7 +58,7 @@ pub(super) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithS
         && word.quote_style.is_none()
         && word.value.eq_ignore_ascii_case("stdout")
     {
-        tokens[name].token = Token::SingleQuotedString(STANDARD_OUTPUT.to_owned());
+        tokens[name].token = Token::SingleQuotedString(OUTPUT_FILE.to_owned());
     }
     let mut next = name + 1;
     let skip = |next: usize| significant(&tokens[next..]).map(|skipped| next + skipped);
