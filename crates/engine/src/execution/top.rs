@@ -111,12 +111,9 @@ impl Run<'_> {
         outputs: &[Expr],
         top: &TopRows,
     ) -> Vec<(PipelinePlan, TableView, KernelOptions)> {
-        let config = match self.sample(top, outputs.len()) {
-            Some(_) => self.few_rows(),
-            None => self.config.clone(),
-        };
+        let few_rows = self.sample(top, outputs.len()).map(|_| self.few_rows());
         let run = Run {
-            config: &config,
+            config: few_rows.as_ref().unwrap_or(self.config),
             ..*self
         };
         let plans = run.search_plans(outputs, top).into_iter();
