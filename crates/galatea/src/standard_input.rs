@@ -128,7 +128,7 @@ fn regular_file() -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Creates the temporary file from `input`, or as a link to `known`.
+/// Creates the temporary file: a copy of `input`, or a link to the file `known`.
 fn held_file(
     mut input: impl io::Read,
     known: Option<PathBuf>,

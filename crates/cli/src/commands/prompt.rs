@@ -109,8 +109,8 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         }
         match editor.readline(if begun.is_empty() { PROMPT } else { CONTINUED }) {
             Ok(line) => begun += &line,
-            // Ctrl-C cancels a query or discards an unfinished statement. It never quits: a press that comes
-            // after the end of its query must not end the session.
+            // Ctrl-C cancels a query or discards an unfinished statement. It never quits: if a query
+            // ends before the signal arrives, the session must continue.
             Err(cause) if is_interrupt(&cause) => {
                 if begun.is_empty() {
                     let _ = writeln!(io::stdout(), "Ctrl-D or \\q quits");

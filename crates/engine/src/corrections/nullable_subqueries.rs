@@ -52,7 +52,7 @@ impl AnalyzerRule for NullableSubqueries {
     }
 }
 
-/// Whether all conditions of the node are comparisons, whose result may be NULL in any case.
+/// Whether all conditions of the node are comparisons. Their results may be NULL in any case.
 fn is_filter_of_comparisons(node: &LogicalPlan) -> Result<bool> {
     let LogicalPlan::Filter(filter) = node else {
         return Ok(false);

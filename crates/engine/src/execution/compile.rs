@@ -5,8 +5,8 @@
 //! millisecond per pipeline, and meanwhile every kernel is compiled on its own thread. Otherwise each
 //! pipeline would be compiled only when its build sides are complete, one after the other.
 //!
-//! The number of rows that a pipeline leaves on the device for another is not known before it runs. The other
-//! one is bound to the expected number: its kernel depends on the magnitude at most.
+//! A pipeline over the rows of other pipelines is bound to their expected number. If its kernel depends on
+//! the number, such as the kernel of a group table, the run may compile another one.
 //!
 //! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
 //! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.

@@ -47,7 +47,7 @@ use crate::formats::ParquetTables;
 
 pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_insert_target};
 
-/// Files of a table from which on an INSERT merges the small ones.
+/// Number of files of a table at which an INSERT merges the small ones.
 const MANY_FILES: usize = 32;
 
 /// Plans a statement of the catalog in a session.
@@ -298,7 +298,7 @@ impl Database {
         })
     }
 
-    /// Removes a table or view from the catalog. Returns whether it was there.
+    /// Removes a table or view from the catalog. Returns whether it existed.
     fn remove(&self, (schema, table): &Name) -> Result<bool> {
         let name = (schema.clone(), table.clone());
         self.state.lock().tables.remove(&name);
@@ -355,7 +355,7 @@ impl Database {
         })
     }
 
-    /// Removes a schema. With tables, only if `cascade`. Returns whether it was there.
+    /// Removes a schema. A schema with tables is removed only with `cascade`. Returns whether it existed.
     fn remove_schema(&self, name: &str, cascade: bool) -> Result<bool> {
         self.state.lock().tables.retain(|(schema, _), _| schema != name);
         self.change(|catalog| match catalog.schemas.get(name) {

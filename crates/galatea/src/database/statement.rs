@@ -40,16 +40,14 @@ pub(crate) async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<D
             database.end(done.is_ok())?;
             done
         }
-        LogicalPlan::Statement(Statement::SetVariable(set)) => {
+        LogicalPlan::Statement(Statement::SetVariable(ref set)) => {
             let (name, value) = (set.variable.clone(), set.value.clone());
-            let plan = LogicalPlan::Statement(Statement::SetVariable(set));
             let done = ctx.execute_logical_plan(plan).await?;
             kept_setting(ctx, &name, Some(&value))?;
             Ok(done)
         }
-        LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+        LogicalPlan::Statement(Statement::ResetVariable(ref reset)) => {
             let name = reset.variable.clone();
-            let plan = LogicalPlan::Statement(Statement::ResetVariable(reset));
             let done = ctx.execute_logical_plan(plan).await?;
             kept_setting(ctx, &name, None)?;
             Ok(done)
@@ -92,7 +90,7 @@ async fn changed(ctx: &SessionContext, database: &Database, plan: LogicalPlan) -
     }
 }
 
-/// Removes a view or a table of the database. Returns whether it was there.
+/// Removes a view or a table of the database. Returns whether it existed.
 fn remove(database: &Database, name: Option<Name>, is_view: bool) -> Result<bool> {
     let Some(name) = name else { return Ok(false) };
     let found = database

@@ -170,8 +170,8 @@ impl Clauses {
         self.tokens.splice(range, tokens);
     }
 
-    /// Makes joined tables before a PIVOT or UNPIVOT a query, since it applies to all of them. Returns
-    /// the new index of the token at `here`.
+    /// Replaces joined tables before a PIVOT or UNPIVOT by a query over them, because the clause applies to
+    /// all of them. Returns the new index of the token at `here`.
     fn parenthesize(&mut self, here: usize) -> usize {
         let after = &self.tokens[here + 1..];
         let first = significant(after).map(|first| &after[first].token);
