@@ -1,7 +1,9 @@
 //! Plans of build sides that pipelines build.
 
 use super::plan::Marking;
-use galatea_expression::{BuiltColumn, GroupWords, KeySpace, LookupSide, OrderedString, Spare, WindowShape};
+use galatea_expression::{
+    BuiltColumn, GroupWords, KeySpace, LookupSide, OrderedString, PairShape, PairSide, Spare, WindowShape,
+};
 use galatea_kernels::KeyWidth;
 
 /// A build side built by a pipeline.
@@ -104,6 +106,32 @@ pub struct MarkPlan {
     pub build_side: usize,
     /// The marks that are written.
     pub marking: Marking,
+}
+
+/// The matches of a join as a build side: of the rows of `probe` with rows of a multimap that provides the
+/// columns `build`. `marking` contains the marks of a condition, if the matches are marked.
+pub fn pairs_side(probe: &ProbePlan, build: &[BuiltColumn], marking: Option<Marking>) -> LookupSide {
+    let (probe_alone, build_alone, mark) = match marking {
+        None => (probe.keeps_all, false, None),
+        Some(Marking::Outer {
+            probe: alone, build, ..
+        }) => (alone || probe.keeps_all, build, None),
+        Some(Marking::Semi | Marking::Anti) => (true, false, None),
+        Some(Marking::Mark { column }) => (true, false, Some(column)),
+    };
+    let of = |columns: &[BuiltColumn], side: PairSide| -> Vec<(usize, PairSide)> {
+        columns.iter().map(|column| (column.column, side)).collect()
+    };
+    let sides = [of(&probe.columns, PairSide::Probe), of(build, PairSide::Build)].concat();
+    let absent = [(PairSide::Build, probe_alone), (PairSide::Probe, build_alone)];
+    let shape = PairShape {
+        sides: sides.into_iter().collect(),
+        absent: (absent.into_iter())
+            .filter_map(|(side, absent)| absent.then_some(side))
+            .collect(),
+        mark,
+    };
+    LookupSide::pairs(&probe.columns, build, shape)
 }
 
 /// Rows that are sorted into the order of a window.

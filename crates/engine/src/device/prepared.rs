@@ -330,6 +330,19 @@ impl PreparedPipelines {
         build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<Preparation, RunError> {
+        self.find_or_compile(device, plan, view, build_sides, options, false)
+    }
+
+    /// See [`Self::prepare`]. `ahead` is whether no run waits for it.
+    fn find_or_compile(
+        &self,
+        device: &Device,
+        plan: &PipelinePlan,
+        view: &TableView,
+        build_sides: &[Arc<LookupSide>],
+        options: KernelOptions,
+        ahead: bool,
+    ) -> Result<Preparation, RunError> {
         let start = Instant::now();
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
             let made = pipeline.made_ahead.lock().take();
@@ -352,7 +365,7 @@ impl PreparedPipelines {
         }
         let bound = bind_with_headroom(plan, view, build_sides, options)?;
         let generate = start.elapsed();
-        tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
+        tracing::debug!(source = &*bound.source, strategy = %bound.strategy, ahead, "generated a pipeline");
         let start = Instant::now();
         let (kernel, compiled, pending) = match options.quick {
             true => Pipeline::compile_soon(device, &bound.source)?,
@@ -407,7 +420,7 @@ impl PreparedPipelines {
         options: KernelOptions,
     ) -> Result<(), RunError> {
         let begun = Instant::now();
-        let made = self.prepare(device, plan, view, build_sides, options)?;
+        let made = self.find_or_compile(device, plan, view, build_sides, options, true)?;
         if let Some(compiled) = made.compiled {
             let took = made.ahead + made.generate + made.compile;
             *made.pipeline.made_ahead.lock() = Some(Made {
@@ -428,12 +441,23 @@ impl PreparedPipelines {
         build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<(ResultPlan, f64), Reason> {
+        self.with_bound(plan, view, build_sides, options, |bound| {
+            (bound.result.clone(), bound.selectivity)
+        })
+    }
+
+    /// Calls `read` with the bound pipeline of `plan`. Nothing is compiled.
+    pub(crate) fn with_bound<R>(
+        &self,
+        plan: &PipelinePlan,
+        view: &TableView,
+        build_sides: &[Arc<LookupSide>],
+        options: KernelOptions,
+        read: impl FnOnce(&BoundPipeline) -> R,
+    ) -> Result<R, Reason> {
         match self.find(plan, view, build_sides, options) {
-            Some(kept) => Ok((kept.bound.result.clone(), kept.bound.selectivity)),
-            None => {
-                let bound = bind_with_headroom(plan, view, build_sides, options)?;
-                Ok((bound.result, bound.selectivity))
-            }
+            Some(kept) => Ok(read(&kept.bound)),
+            None => Ok(read(&bind_with_headroom(plan, view, build_sides, options)?)),
         }
     }
 

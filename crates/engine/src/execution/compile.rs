@@ -19,9 +19,10 @@ use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
 use crate::report::QueryStep;
 use crate::results::queue::ResultQueue;
 use futures::future::{BoxFuture, join, join_all};
-use galatea_codegen::bound::ResultPlan;
-use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan};
-use galatea_expression::LookupSide;
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::build_plan::{ProbePlan, pairs_side};
+use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
+use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -87,7 +88,7 @@ impl Executor<'_> {
         device: &'s Arc<DeviceRuntime>,
         pipeline: PipelineRef<'s>,
         compilers: &'s Compilers,
-    ) -> BoxFuture<'s, Option<Arc<LookupSide>>> {
+    ) -> BoxFuture<'s, Option<Shape>> {
         Box::pin(async move {
             let plan = pipeline.plan.resolved().ok()?;
             let sides = 0..pipeline.build_sides.len();
@@ -96,7 +97,8 @@ impl Executor<'_> {
             });
             let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan)).await;
             let view = view?;
-            let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
+            let sides = shapes.into_iter().collect::<Option<Vec<Shape>>>()?;
+            let shapes: Vec<_> = sides.iter().map(|side| Arc::clone(&side.side)).collect();
             let chunks: Vec<usize> = (0..view.chunk_rows.len()).collect();
             let whole = ResultQueue::whole();
             let cancelled = AtomicBool::new(false);
@@ -117,7 +119,10 @@ impl Executor<'_> {
                 part: None,
             };
             let options = run.kernel_options();
-            let (result, _) = device.prepared().result_of(&plan, &view, &shapes, options).ok()?;
+            let shape = |bound: &BoundPipeline| Shape::of(bound, &sides);
+            let shape = (device.prepared())
+                .with_bound(&plan, &view, &shapes, options, shape)
+                .ok()?;
             let kernels = match &plan.sink {
                 // The first rows of an order are found by separate kernels.
                 SinkPlan::Rows {
@@ -142,7 +147,7 @@ impl Executor<'_> {
                     }
                 });
             }
-            looked_up(&result).map(Arc::new)
+            shape
         })
     }
 
@@ -153,7 +158,7 @@ impl Executor<'_> {
         (pipeline, number): (PipelineRef<'_>, usize),
         columns: Vec<usize>,
         compilers: &Compilers,
-    ) -> Option<Arc<LookupSide>> {
+    ) -> Option<Shape> {
         match pipeline.build(number) {
             Some(build) => self.bind_ahead(device, build, compilers).await,
             None => {
@@ -163,7 +168,7 @@ impl Executor<'_> {
                 let shape = rows.as_ref().ok().map(Arc::clone);
                 let at = (pipeline.id(), number);
                 self.ready.lock().keep_rows(at, columns, rows);
-                shape
+                shape.map(Shape::from)
             }
         }
     }
@@ -201,18 +206,57 @@ fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
     }
 }
 
-/// A pipeline's result as a build side of others, if binding alone determines it.
-fn looked_up(result: &ResultPlan) -> Option<LookupSide> {
-    match result {
-        ResultPlan::Build(plan) => Some(plan.build_side()),
-        ResultPlan::BuildGroups(plan) => Some(plan.build_side()),
-        ResultPlan::Multimap(plan) => Some(plan.build_side()),
-        ResultPlan::Windows(plan) => Some(plan.build_side()),
-        ResultPlan::Store(plan) => Some(plan.build_side()),
-        ResultPlan::Aggregate { .. }
-        | ResultPlan::Rows(_)
-        | ResultPlan::Probe(_)
-        | ResultPlan::Mark(_)
-        | ResultPlan::Partition(_) => None,
+/// The shape of a build side: all that a kernel that looks it up is bound to.
+struct Shape {
+    side: Arc<LookupSide>,
+    /// The part of a join that it is.
+    part: Option<JoinPart>,
+}
+
+/// A part of a multimap join.
+#[derive(Clone)]
+enum JoinPart {
+    /// A multimap that provides these columns.
+    Multimap(Vec<BuiltColumn>),
+    /// Matches of the probe side with a multimap that provides these columns.
+    Pairs(ProbePlan, Vec<BuiltColumn>),
+}
+
+impl From<Arc<LookupSide>> for Shape {
+    fn from(side: Arc<LookupSide>) -> Self {
+        Self { side, part: None }
+    }
+}
+
+impl Shape {
+    /// The shape of a pipeline's result, if binding alone determines it. `sides` are the shapes of its build
+    /// sides.
+    fn of(bound: &BoundPipeline, sides: &[Self]) -> Option<Self> {
+        let (side, part) = match &bound.result {
+            ResultPlan::Build(plan) => (plan.build_side(), None),
+            ResultPlan::BuildGroups(plan) => (plan.build_side(), None),
+            ResultPlan::Aggregate { .. } => (kept_groups::entries(bound).ok()?, None),
+            ResultPlan::Windows(plan) => (plan.build_side(), None),
+            ResultPlan::Store(plan) => (plan.build_side(), None),
+            ResultPlan::Multimap(plan) => {
+                (plan.build_side(), Some(JoinPart::Multimap(plan.columns.clone())))
+            }
+            ResultPlan::Probe(probe) => match &sides.get(probe.build_side)?.part {
+                Some(JoinPart::Multimap(columns)) => {
+                    let pairs = JoinPart::Pairs(probe.clone(), columns.clone());
+                    (pairs_side(probe, columns, None), Some(pairs))
+                }
+                _ => return None,
+            },
+            ResultPlan::Mark(mark) => match &sides.get(mark.build_side)?.part {
+                Some(JoinPart::Pairs(probe, columns)) => {
+                    (pairs_side(probe, columns, Some(mark.marking)), None)
+                }
+                _ => return None,
+            },
+            ResultPlan::Rows(_) | ResultPlan::Partition(_) => return None,
+        };
+        let side = Arc::new(side);
+        Some(Self { side, part })
     }
 }

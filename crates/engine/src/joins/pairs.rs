@@ -21,12 +21,12 @@ use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use galatea_codegen::Marking;
-use galatea_codegen::build_plan::{MarkPlan, MultimapPlan, ProbePlan};
+use galatea_codegen::build_plan::{MarkPlan, MultimapPlan, ProbePlan, pairs_side};
 use galatea_codegen::sink::mark;
 use galatea_codegen::sink::multimap::{COUNTS, RANKS, SLOTS};
 use galatea_codegen::sink::probe::{FIRSTS, PARTNERS};
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
-use galatea_expression::{BuiltColumn, LookupSide, PairShape, PairSide, PairWord, Part};
+use galatea_expression::{BuiltColumn, LookupSide, PairWord, Part};
 use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
 use galatea_memory::regions::WorkingRegion;
 
@@ -409,27 +409,8 @@ impl Pairs {
 
     /// The build side for pipelines that look it up.
     pub(crate) fn build_side(&self) -> LookupSide {
-        let (probe, build) = (&self.probe.plan.columns, &self.lists.columns);
-        let of = |columns: &[BuiltColumn], side: PairSide| -> Vec<(usize, PairSide)> {
-            columns.iter().map(|column| (column.column, side)).collect()
-        };
-        let sides = [of(probe, PairSide::Probe), of(build, PairSide::Build)].concat();
         let marking = self.marks.as_ref().map(|marks| marks.plan.marking);
-        let (probe_alone, build_alone, mark) = match marking {
-            None => (self.probe.plan.keeps_all, false, None),
-            Some(Marking::Outer { probe, build, .. }) => (probe || self.probe.plan.keeps_all, build, None),
-            Some(Marking::Semi | Marking::Anti) => (true, false, None),
-            Some(Marking::Mark { column }) => (true, false, Some(column)),
-        };
-        let absent = [(PairSide::Build, probe_alone), (PairSide::Probe, build_alone)];
-        let shape = PairShape {
-            sides: sides.into_iter().collect(),
-            absent: (absent.into_iter())
-                .filter_map(|(side, absent)| absent.then_some(side))
-                .collect(),
-            mark,
-        };
-        LookupSide::pairs(probe, build, shape)
+        pairs_side(&self.probe.plan, &self.lists.columns, marking)
     }
 
     /// Writes the directory, before a launch that reads it.
