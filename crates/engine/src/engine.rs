@@ -29,9 +29,11 @@ use galatea_device::{
 };
 use galatea_store::{DiskCache, Store, StoreOptions};
 use parking_lot::Mutex;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// The state that the sessions of a process share; see the [module](self).
@@ -419,6 +421,11 @@ impl Engine {
                 let files = TemporaryFiles(Arc::clone(&self.files));
                 device.memory.set_spill(Arc::new(memory), Arc::new(files));
                 apply_to_device(&self.settings.get(), device);
+                if !device.device.info().emulated {
+                    let cores = available_parallelism().map_or(1, NonZero::get);
+                    // The threads end by themselves.
+                    drop(device.compile_query_kernels(cores.div_ceil(2)));
+                }
                 Opened::Open(Arc::clone(device))
             }
             Err(reason) => Opened::Failed(reason.clone(), Instant::now()),

@@ -20,6 +20,7 @@
 //! for `sm_80` and `sm_90` if NVRTC is found, compare each layout with its header on the emulated device, and
 //! run each kernel there.
 
+mod ahead;
 mod calibrate;
 pub mod flow;
 mod group_table;
@@ -30,6 +31,7 @@ mod kernels;
 pub mod kmeans;
 mod sort;
 
+pub use ahead::query_programs;
 pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
 pub use group_table::{GroupTableView, MergeWord, SlotLayout};
 pub use headers::{HEADERS, headers};

@@ -8,14 +8,15 @@ use super::{RunError, calibration};
 use crate::config::ParquetDecoding;
 use crate::metrics::DeviceUse;
 use bytemuck::Pod;
-use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Stream};
+use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Program, Stream};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 use galatea_memory::transfer::{Method, TransferError, link_rates};
 use galatea_store::PageDecoder;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 /// Bytes that are transferred to measure the transfer methods.
@@ -105,6 +106,26 @@ impl DeviceRuntime {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Compiles the kernels that queries launch besides those of their pipelines, on `threads` threads that
+    /// it starts. A kernel that fails to compile fails again in the query that launches it.
+    pub(crate) fn compile_query_kernels(&self, threads: usize) -> Vec<JoinHandle<()>> {
+        let programs: Arc<[Program]> = galatea_kernels::query_programs().into();
+        let next = Arc::new(AtomicUsize::new(0));
+        let compiler = |_| {
+            let (device, programs, next) = (self.device.clone(), Arc::clone(&programs), Arc::clone(&next));
+            let compile = move || {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = device.compile(program) {
+                        tracing::debug!(%error, "a kernel of queries was not compiled ahead");
+                    }
+                }
+            };
+            let name = "galatea-kernels".to_owned();
+            Builder::new().name(name).spawn(compile).ok()
+        };
+        (0..threads).filter_map(compiler).collect()
     }
 
     /// The device parameters of the cost model of grouped aggregation.
@@ -337,4 +358,24 @@ impl DeviceRuntime {
 /// Bytes per second over the link: the measured rate of pinned copies, or a typical one.
 fn link_rate(measured: Option<&Calibration>) -> f64 {
     measured.map_or(DemandPolicy::DEFAULT.link_rate, |measured| measured.h2d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use galatea_device::{DeviceOptions, EmulatorOptions, Origin};
+
+    #[test]
+    fn query_kernels_are_compiled_when_the_device_is_opened() {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
+            .expect("an emulated device");
+        let runtime = DeviceRuntime::new(device).expect("a device");
+        for compiler in runtime.compile_query_kernels(2) {
+            compiler.join().expect("no panic");
+        }
+        for program in galatea_kernels::query_programs() {
+            let compiled = runtime.device.compile(&program).expect("it compiles");
+            assert_eq!(compiled.origin, Origin::Memory, "{}", program.name);
+        }
+    }
 }

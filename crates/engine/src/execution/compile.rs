@@ -238,9 +238,7 @@ impl Shape {
             ResultPlan::Aggregate { .. } => (kept_groups::entries(bound).ok()?, None),
             ResultPlan::Windows(plan) => (plan.build_side(), None),
             ResultPlan::Store(plan) => (plan.build_side(), None),
-            ResultPlan::Multimap(plan) => {
-                (plan.build_side(), Some(JoinPart::Multimap(plan.columns.clone())))
-            }
+            ResultPlan::Multimap(plan) => (plan.build_side(), Some(JoinPart::Multimap(plan.columns.clone()))),
             ResultPlan::Probe(probe) => match &sides.get(probe.build_side)?.part {
                 Some(JoinPart::Multimap(columns)) => {
                     let pairs = JoinPart::Pairs(probe.clone(), columns.clone());
