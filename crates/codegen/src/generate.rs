@@ -18,20 +18,11 @@ use super::aggregate::BLOCK_ROWS;
 use super::bound::{BoundPipeline, MorselOrder};
 use super::rows;
 use super::sink::{Geometry, Sink};
+use super::used_headers;
 use galatea_expression::code::{Code, line};
 
 /// Headers of every pipeline.
-const HEADERS: [&str; 9] = [
-    "prelude",
-    "morsel",
-    "lookup_table",
-    "aggregate",
-    "hash_table",
-    "arithmetic",
-    "decimal",
-    "datetime",
-    "strings",
-];
+const HEADERS: [&str; 2] = ["prelude", "morsel"];
 
 /// Header of key tables, which rows are looked up in or inserted into.
 const KEY_TABLE: &str = "key_table";
@@ -73,31 +64,6 @@ pub(super) struct Lookups {
 pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, stages: &Code) -> String {
     let (block, items) = (bound.block, bound.items);
     let geometry = Geometry { block, items };
-    let mut code = Code::default();
-    if bound.awaits {
-        code.lines("#define GALATEA_AWAITS_CHUNKS");
-    }
-    let headers = HEADERS.iter().chain(sink.headers());
-    let also = [
-        (lookups.finds_keys, &KEY_TABLE),
-        (lookups.pairs, &PAIRS),
-        (lookups.windows, &WINDOWS),
-        (bound.parameters.has_automata, &AUTOMATON),
-        (bound.parameters.computes_strings, &COMPUTED_STRING),
-        (bound.parameters.finds_strings, &INTERNED),
-        (bound.parameters.scans_strings, &STRING_SCAN),
-    ];
-    let also = also
-        .into_iter()
-        .filter(|(needed, header)| *needed && !sink.headers().contains(header));
-    for header in headers.chain(also.map(|(_, header)| header)) {
-        line!(code, "#include \"galatea/{header}.cuh\"");
-    }
-    line!(code, "using namespace galatea;\n");
-    line!(
-        code,
-        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
-    );
     let mut body = Code::default();
     sink.prologue(geometry, &mut body);
     body.nest(0, &lookups.code);
@@ -124,6 +90,32 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
 passed = __reduce_add_sync(0xffffffffu, passed);
 if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsigned long long)passed);
 ",
+    );
+    let mut code = Code::default();
+    if bound.awaits {
+        code.lines("#define GALATEA_AWAITS_CHUNKS");
+    }
+    let used: Vec<&str> = used_headers::used_by(body.as_str()).collect();
+    let headers = HEADERS.iter().chain(&used).chain(sink.headers());
+    let also = [
+        (lookups.finds_keys, &KEY_TABLE),
+        (lookups.pairs, &PAIRS),
+        (lookups.windows, &WINDOWS),
+        (bound.parameters.has_automata, &AUTOMATON),
+        (bound.parameters.computes_strings, &COMPUTED_STRING),
+        (bound.parameters.finds_strings, &INTERNED),
+        (bound.parameters.scans_strings, &STRING_SCAN),
+    ];
+    let also = also
+        .into_iter()
+        .filter(|(needed, header)| *needed && !sink.headers().contains(header));
+    for header in headers.chain(also.map(|(_, header)| header)) {
+        line!(code, "#include \"galatea/{header}.cuh\"");
+    }
+    line!(code, "using namespace galatea;\n");
+    line!(
+        code,
+        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
     );
     code.nest(1, &body);
     code.lines("}");

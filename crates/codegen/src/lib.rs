@@ -43,6 +43,7 @@ pub mod sink;
 mod sink_choice;
 mod stages;
 pub mod strategy;
+mod used_headers;
 
 pub use partition::{AlignedSide, PartitionPasses};
 pub use plan::looked_up;

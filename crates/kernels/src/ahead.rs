@@ -1,0 +1,63 @@
+//! The kernels that queries launch besides those of their pipelines.
+
+use crate::heap::HeapBuild;
+use crate::kernel::{Kernel, KernelEntry};
+use crate::kernels::{
+    CollectBits, CollectGroups, CountBits, CountWritten, DenseFold, HashMerge, HashRehash, HeapGather,
+    HeapReset, ListRows, ParquetCopyStrings, ParquetDecompress, ParquetDelta, ParquetDivisor, ParquetFixed,
+    ParquetHybrid, ParquetLevels, ParquetPack, ParquetRows, ParquetStrings, PrefixSum, SortGather,
+    SortHistogram, SortPass, UnpackCodes, WindowBounds, WindowStarts, WindowTree, WindowValues,
+};
+use crate::sort::KeyWidth;
+use galatea_device::Program;
+
+/// The programs of the kernels that queries of any kind launch: loading, joins, groups, orders and windows.
+/// A process that compiles them when its device is opened has them when its first queries launch them. Those
+/// that take the longest or are launched first come first.
+#[must_use]
+pub fn query_programs() -> Vec<Program> {
+    let plain: [&KernelEntry; 25] = [
+        &ParquetDecompress::ENTRY,
+        &ParquetStrings::ENTRY,
+        &ParquetFixed::ENTRY,
+        &ParquetLevels::ENTRY,
+        &ParquetHybrid::ENTRY,
+        &ParquetRows::ENTRY,
+        &ParquetDelta::ENTRY,
+        &ParquetDivisor::ENTRY,
+        &ParquetPack::ENTRY,
+        &ParquetCopyStrings::ENTRY,
+        &UnpackCodes::ENTRY,
+        &CountBits::ENTRY,
+        &CountWritten::ENTRY,
+        &PrefixSum::ENTRY,
+        &ListRows::ENTRY,
+        &SortGather::ENTRY,
+        &CollectBits::ENTRY,
+        &CollectGroups::ENTRY,
+        &HashRehash::ENTRY,
+        &DenseFold::ENTRY,
+        &WindowBounds::ENTRY,
+        &WindowStarts::ENTRY,
+        &WindowValues::ENTRY,
+        &WindowTree::ENTRY,
+        &HeapReset::ENTRY,
+    ];
+    let heap = HeapBuild::default().options();
+    let sorts = KeyWidth::ALL.into_iter().flat_map(|width| {
+        [
+            with(&SortHistogram::ENTRY, vec![width.option()]),
+            with(&SortPass::ENTRY, SortPass::options(width, false)),
+        ]
+    });
+    let heaps = [&HashMerge::ENTRY, &HeapGather::ENTRY].map(|kernel| with(kernel, heap.clone()));
+    let plain = plain.into_iter().map(KernelEntry::program);
+    plain.chain(sorts).chain(heaps).collect()
+}
+
+/// The program of a kernel with definitions that select a variant.
+fn with(kernel: &KernelEntry, options: Vec<String>) -> Program {
+    let mut program = kernel.program();
+    program.options.extend(options);
+    program
+}
