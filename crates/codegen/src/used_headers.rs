@@ -66,11 +66,8 @@ impl Declared {
             self.endings.extend(words(line).nth(1));
             return;
         }
-        if let Some((before, _)) = line.split_once('(') {
-            self.names.extend(words(before).last());
-        }
-        // A constant, or a name for another type.
-        if let Some((before, _)) = line.split_once('=') {
+        // A function, a constant, or a name for another type.
+        if let Some((before, _)) = line.split_once(['(', '=']) {
             self.names.extend(words(before).last());
         }
         let kinds = ["struct", "class", "enum"];
