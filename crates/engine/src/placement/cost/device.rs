@@ -33,11 +33,12 @@ policy! {
         /// Fixed seconds of every pipeline: launches, waiting for them, a small result.
         pipeline: f64 = 0.5e-3,
         /// Seconds of compiling a pipeline that no query has run before, until some pipelines were compiled
-        /// or loaded from disk (first runs of TPC-DS on 16 cores: 0.1 to 0.3).
-        compiling: f64 = 0.2,
+        /// or loaded from disk. First runs of TPC-DS 10 on 16 cores: n pipelines of a query take
+        /// 0.36 + 0.022 (n - 1) seconds (`bench/results/2026-11-29-nvidia-h200`).
+        compiling: f64 = 0.36,
         /// Share of that which each further pipeline of the same query adds at least: they are compiled in
         /// parallel if enough cores are free.
-        compiling_beside: f64 = 0.1,
+        compiling_beside: f64 = 0.06,
         /// Evaluating functions for a value of a dictionary, on all cores (ClickBench Q27 over 100 million
         /// rows: 18 million values in 5 s).
         evaluated_value: f64 = 280.0,
