@@ -155,15 +155,28 @@ GALATEA_INLINE void merge_words(u64& low, u64& high, u64 other, u64 other_high) 
     }
 }
 
-// Warp scope, full warp. Lane 0 holds the result; `high` only matters for Sum128.
+struct MergedWords {
+    u64 low, high;
+};
+
+// Warp scope, full warp. Lane 0 holds the result; `high` only matters for Sum128. A kernel merges each of its
+// accumulators once, so a call costs nothing, and it is compiled once for all that merge alike.
 template <Merge M>
-GALATEA_INLINE void warp_merge(u64& low, u64& high) {
+GALATEA_NOINLINE MergedWords merged_in_warp(u64 low, u64 high) {
 #pragma unroll
     for (int delta = 16; delta > 0; delta >>= 1) {
         const u64 other = __shfl_down_sync(0xffffffffu, low, delta);
         const u64 other_high = M == Merge::Sum128 ? __shfl_down_sync(0xffffffffu, high, delta) : 0;
         merge_words<M>(low, high, other, other_high);
     }
+    return {low, high};
+}
+
+template <Merge M>
+GALATEA_INLINE void warp_merge(u64& low, u64& high) {
+    const MergedWords merged = merged_in_warp<M>(low, high);
+    low = merged.low;
+    high = merged.high;
 }
 
 // Thread scope. Adds a merged partial to its group in global memory.
@@ -202,7 +215,7 @@ GALATEA_INLINE void merge_group(u64* group, const u64* partial, u64 stride, u32 
 // Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0
 // adds their combined value to `word`.
 template <Merge M, typename Elements>
-GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* word) {
+GALATEA_NOINLINE void merge_copies(Elements elements, u32 first, u32 copies, u64* word) {
     const u32 lane = threadIdx.x & 31u;
     u64 low = 0, high = 0;
     for (u32 c = first + lane; c < first + copies; c += 32) merge_words<M>(low, high, elements.low(c), elements.high(c));
@@ -212,7 +225,7 @@ GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies
 
 // Thread scope. The same with one thread, for few copies.
 template <Merge M, typename Elements>
-GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u64* word) {
+GALATEA_NOINLINE void merge_few(Elements elements, u32 first, u32 copies, u64* word) {
     u64 low = elements.low(first), high = elements.high(first);
     for (u32 c = first + 1; c < first + copies; ++c) merge_words<M>(low, high, elements.low(c), elements.high(c));
     merge_into<M>(word, low, high);
