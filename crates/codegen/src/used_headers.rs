@@ -1,7 +1,8 @@
 //! The device headers that a kernel includes: those that declare a name which it uses.
 //!
 //! The compiler parses every header that is included, which takes a fifth of the time of a small kernel. A
-//! header includes those that it depends on. Its declarations of namespace scope begin at the start of a line.
+//! header includes those that it depends on. Its declarations of namespace scope begin at the start of a
+//! line.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;

@@ -338,18 +338,28 @@ async fn kernels_of_a_graph_are_compiled_before_it_runs() {
     );
 }
 
-/// So are kernels over the groups of another pipeline, unless they depend on the number of groups.
+/// So are kernels over the groups of another pipeline, and over the matches of a join, unless they depend on
+/// the number of these rows.
 #[tokio::test]
-async fn kernels_over_groups_are_compiled_before_it_runs() {
+async fn kernels_over_groups_and_matches_are_compiled_before_it_runs() {
     let pair = Pair::new(&[STRICT, BUILT]);
     chain(&pair, 3000, 11);
-    let sql = "SELECT k, s FROM (SELECT k, sum(price) AS s FROM l GROUP BY k) WHERE s > 40 ORDER BY s DESC, k LIMIT 7";
-    for report in reports(&pair, sql).await {
-        // The search for the first rows takes its kernels before the run that is reported.
-        let ahead = !report.ahead.is_zero() || report.compiled.starts_with("memory");
-        assert!(ahead, "compiled in the run: {report:?}");
+    let queries = [
+        "SELECT k, s FROM (SELECT k, sum(price) AS s FROM l GROUP BY k) WHERE s > 40 ORDER BY s DESC, k LIMIT 7",
+        "SELECT a.day, count(*), sum(b.k) FROM o a JOIN o b ON a.day = b.day GROUP BY a.day",
+        "SELECT a.day, count(b.k) FROM o a LEFT JOIN o b ON a.day = b.day AND a.k < b.k GROUP BY a.day",
+        "SELECT day, n, m FROM (SELECT day, count(*) AS n FROM o GROUP BY day), (SELECT sum(k) AS m FROM l) WHERE n < m",
+    ];
+    for sql in queries {
+        let reports = reports(&pair, sql).await;
+        assert!(reports.len() > 1, "several pipelines: {reports:?}");
+        for report in reports {
+            // The search for the first rows takes its kernels before the run that is reported.
+            let ahead = !report.ahead.is_zero() || report.compiled.starts_with("memory");
+            assert!(ahead, "{sql}: compiled in the run: {report:?}");
+        }
+        pair.check(sql, false, "compiled ahead").await;
     }
-    pair.check(sql, false, "compiled ahead").await;
 }
 
 /// CPU operators collect a build side before the kernels are compiled, and its keys repeat. Its plan, which
