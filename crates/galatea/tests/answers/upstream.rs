@@ -104,6 +104,13 @@ const WRONG: &[Wrong] = &[
         right: &["3"],
     },
     Wrong {
+        rule: "null_keys.rs",
+        statements: &[
+            "SELECT a.k FROM i a JOIN i b ON a.k IS NOT DISTINCT FROM b.k WHERE NOT (a.y <> b.y) AND a.k < 2",
+        ],
+        right: &["1"],
+    },
+    Wrong {
         rule: "nullable_subqueries.rs",
         statements: &["SELECT k FROM o WHERE k = 1 AND (SELECT 1 FROM i WHERE k > 100) IS NULL"],
         right: &["1"],
