@@ -8,6 +8,7 @@
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
+//! float_distinct  approx_distinct counts floats
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
 //! float_decimals  decimals compared or united with floats are floats
@@ -28,6 +29,7 @@ mod aggregates;
 mod deviations;
 mod float_compare;
 mod float_decimals;
+mod float_distinct;
 mod float_extremes;
 mod float_keys;
 mod float_order;

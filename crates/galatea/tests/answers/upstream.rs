@@ -130,6 +130,11 @@ const WRONG: &[Wrong] = &[
         right: &["1, 1.0, true", "2, 1.0, true"],
     },
     Wrong {
+        rule: "float_distinct.rs",
+        statements: &["SELECT approx_distinct(v) FROM (VALUES (CAST(1 AS DOUBLE)), (NULL)) t(v)"],
+        right: &["1"],
+    },
+    Wrong {
         rule: "float_keys.rs",
         statements: &[
             "SELECT count(DISTINCT v) FROM (VALUES (CAST('NaN' AS DOUBLE)), (-CAST('NaN' AS DOUBLE))) t(v)",
