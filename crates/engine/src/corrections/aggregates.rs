@@ -4,11 +4,12 @@
 //! as placement, finds the name in the query. Our functions provide accumulators and delegate everything else
 //! to DataFusion's.
 
-use super::{deviations, float_extremes};
+use super::{deviations, float_distinct, float_extremes};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
+use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -82,6 +83,10 @@ fn ours(
             let float = matches!(argument.get_type(schema)?, DataType::Float32 | DataType::Float64);
             float.then_some(Method::Ranks)
         }
+        [argument] if inner.is::<ApproxDistinct>() => {
+            let float = argument.get_type(schema)?.is_floating();
+            float.then_some(Method::Distinct)
+        }
         _ => deviations::Deviation::of(inner.as_ref()).map(Method::Deviation),
     };
     Ok(method.map(|method| {
@@ -95,6 +100,8 @@ fn ours(
 enum Method {
     /// The extreme of the values' ranks.
     Ranks,
+    /// The number of different ranks.
+    Distinct,
     /// Sums about a value of the group.
     Deviation(deviations::Deviation),
 }
@@ -135,6 +142,7 @@ impl AggregateUDFImpl for Corrected {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.method {
             Method::Ranks => float_extremes::accumulator(args, |args| self.inner.accumulator(args)),
+            Method::Distinct => float_distinct::accumulator(args, |args| self.inner.accumulator(args)),
             Method::Deviation(_) if args.is_distinct => self.inner.accumulator(args),
             Method::Deviation(deviation) => Ok(deviations::accumulator(deviation)),
         }
@@ -145,7 +153,7 @@ impl AggregateUDFImpl for Corrected {
             Method::Ranks => {
                 float_extremes::accumulator(args, |args| self.inner.create_sliding_accumulator(args))
             }
-            Method::Deviation(_) => self.accumulator(args),
+            Method::Distinct | Method::Deviation(_) => self.accumulator(args),
         }
     }
 
@@ -159,13 +167,16 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        !args.is_distinct || self.method == Method::Ranks
+        !args.is_distinct || matches!(self.method, Method::Ranks | Method::Distinct)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match self.method {
             Method::Ranks => {
                 float_extremes::groups_accumulator(args, |args| self.inner.create_groups_accumulator(args))
+            }
+            Method::Distinct => {
+                float_distinct::groups_accumulator(args, |args| self.inner.create_groups_accumulator(args))
             }
             Method::Deviation(deviation) => Ok(deviations::groups_accumulator(deviation)),
         }

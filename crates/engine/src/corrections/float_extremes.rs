@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use std::sync::Arc;
 
 /// The rank of a float: ranks have the order of the values, with NaN last.
-fn rank(value: f64) -> i64 {
+pub(super) fn rank(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
     }

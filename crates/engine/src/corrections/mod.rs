@@ -8,6 +8,7 @@
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
+//! float_distinct  approx_distinct counts floats
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
 //! float_decimals  decimals compared or united with floats are floats
@@ -15,6 +16,7 @@
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
+//! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
 //! offsets         OFFSET without LIMIT skips the rows of its own order
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
@@ -27,6 +29,7 @@ mod aggregates;
 mod deviations;
 mod float_compare;
 mod float_decimals;
+mod float_distinct;
 mod float_extremes;
 mod float_keys;
 mod float_order;
@@ -34,6 +37,7 @@ mod float_windows;
 mod hidden;
 mod marks;
 mod merge_join;
+mod null_keys;
 mod nullable_subqueries;
 mod offsets;
 mod one_row;
@@ -73,7 +77,12 @@ pub fn analyzer_rules(
 pub fn optimizer_rules(
     rules: &[Arc<dyn OptimizerRule + Send + Sync>],
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut all = rules.to_vec();
+    let rules = rules.iter().map(|rule| match rule.name() {
+        "extract_equijoin_predicate" => null_keys::EqualKeys::around(rule),
+        "eliminate_cross_join" => null_keys::MergeJoins::around(rule),
+        _ => Arc::clone(rule),
+    });
+    let mut all: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules.collect();
     let after = all
         .iter()
         .position(|rule| rule.name() == "rewrite_set_comparison");

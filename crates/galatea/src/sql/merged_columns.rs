@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
+use super::merged_names;
 use super::question::{Answer, Question, query_of, select_of};
 
 /// A column that a name or `*` means.
@@ -162,6 +163,11 @@ pub(super) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, answer: 
         visible.collect()
     });
     let mut tables: Vec<Vec<Visible>> = tables.collect();
+    let own: Vec<Expr> = tables
+        .iter()
+        .flatten()
+        .map(|column| column.expr.clone())
+        .collect();
     tables.reverse();
     let mut from = select.from.clone();
     let mut visible = Vec::new();
@@ -173,7 +179,9 @@ pub(super) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, answer: 
         }
     }
     select.from = from;
-    Names::of(visible).rewrite(select, order)
+    let names = Names::of(visible);
+    merged_names::expand(&mut select.projection, &own, &names.merged);
+    names.rewrite(select, order)
 }
 
 fn of_factor(factor: &mut TableFactor, tables: &mut Vec<Vec<Visible>>) -> Result<Option<Vec<Visible>>> {
@@ -352,6 +360,7 @@ impl Names {
         for item in mem::take(&mut select.projection) {
             self.item(item, &mut items)?;
         }
+        merged_names::separate(&mut items, &self.merged);
         select.projection = items;
         if let Some(Distinct::On(keys)) = &mut select.distinct {
             keys.iter_mut().try_for_each(|key| self.replace(key))?;

@@ -33,6 +33,7 @@ mod from_first;
 mod functions;
 mod macros;
 mod merged_columns;
+mod merged_names;
 mod order_all;
 mod output_names;
 mod own_queries;

@@ -271,6 +271,37 @@ mod tests {
         );
     }
 
+    /// NaN is one value and the largest one; zeros of both signs are one value.
+    #[tokio::test]
+    async fn floats_have_distinct_values() {
+        let ctx = crate::session()
+            .with_setting("galatea.device", "cpu")
+            .build()
+            .expect("a session");
+        let values = "SELECT CAST(x AS DOUBLE) AS d, CAST(x AS REAL) AS r FROM (VALUES ('1.5'), ('-0.0'), ('0.0'), ('NaN'), ('-NaN'), (NULL)) AS t(x)";
+        let frame = crate::sql(&ctx, &format!("SUMMARIZE {values}")).await;
+        let frame = frame.expect("a frame").select_columns(&[
+            "column_name",
+            "column_type",
+            "min",
+            "max",
+            "approx_unique",
+            "count",
+        ]);
+        let rows = frame.expect("columns").collect().await.expect("rows");
+        let table = arrow::util::pretty::pretty_format_batches(&rows)
+            .expect("text")
+            .to_string();
+        let expected = "\
++-------------+-------------+-----+-----+---------------+-------+
+| column_name | column_type | min | max | approx_unique | count |
++-------------+-------------+-----+-----+---------------+-------+
+| d           | Float64     | 0.0 | NaN | 3             | 6     |
+| r           | Float32     | 0.0 | NaN | 3             | 6     |
++-------------+-------------+-----+-----+---------------+-------+";
+        assert_eq!(table, expected);
+    }
+
     #[tokio::test]
     async fn errors_are_those_of_the_query() {
         let ctx = crate::session()

@@ -92,6 +92,37 @@ async fn distinct_treats_nans_and_zeros_as_equal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn approximate_counts_treat_nans_and_zeros_as_equal() {
+    check_floats(&[
+        ("SELECT approx_distinct(v), approx_distinct(w) FROM t", &["4, 4"]),
+        (
+            "SELECT g, approx_distinct(v) AS c, approx_distinct(w) AS d, approx_distinct(i) AS e FROM t GROUP BY g",
+            &["1, 2, 2, 3", "2, 2, 2, 2", "3, 1, 1, 2", "4, 1, 1, 3"],
+        ),
+        ("SELECT approx_distinct(v) FROM t WHERE g < 0", &["0"]),
+        ("SELECT g, approx_distinct(v) AS c FROM t WHERE g < 0 GROUP BY g", &[]),
+        (
+            "SELECT approx_distinct(v) FILTER (WHERE g = 3), approx_distinct(CASE WHEN g = 1 THEN w END) FROM t",
+            &["1, 2"],
+        ),
+        (
+            "SELECT g, approx_distinct(CASE WHEN g > 2 THEN v END) AS c FROM t GROUP BY g",
+            &["1, 0", "2, 0", "3, 1", "4, 1"],
+        ),
+        (
+            "SELECT DISTINCT g, approx_distinct(v) OVER (PARTITION BY g) AS c FROM t",
+            &["1, 2", "2, 2", "3, 1", "4, 1"],
+        ),
+        ("SELECT approx_distinct(arrow_cast(v, 'Float16')) FROM t", &["4"]),
+        (
+            "SELECT abs(approx_distinct(value / 7.0) - 20000.0) < 1000 AS near FROM generate_series(1, 20000)",
+            &["true"],
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nan_is_above_all_values() {
     check_floats(&[
         (

@@ -7,6 +7,7 @@
 mod cases;
 mod floats;
 mod memberships;
+mod null_keys;
 mod offsets;
 mod same_names;
 mod set_operations;

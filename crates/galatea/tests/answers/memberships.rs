@@ -11,12 +11,15 @@ type Row = [Option<i64>; 2];
 /// Conditions that correlate the inner row (y, h) with the outer row (x, g): as SQL, and as a function.
 type Correlation = (&'static str, fn(Row, Row) -> Option<bool>);
 
-const CORRELATIONS: [Correlation; 5] = [
+const CORRELATIONS: [Correlation; 6] = [
     ("true", |_, _| Some(true)),
     ("i.h = o.g", |inner, outer| Some(inner[1]? == outer[1]?)),
     ("i.h < o.g", |inner, outer| Some(inner[1]? < outer[1]?)),
     ("i.h = o.g AND i.y > 0", |inner, outer| {
         and(equal(inner[1], outer[1]), inner[0].map(|y| y > 0))
+    }),
+    ("i.h IS NOT DISTINCT FROM o.g", |inner, outer| {
+        Some(inner[1] == outer[1])
     }),
     ("i.y <> o.g", |inner, outer| Some(inner[0]? != outer[1]?)),
 ];

@@ -104,6 +104,13 @@ const WRONG: &[Wrong] = &[
         right: &["3"],
     },
     Wrong {
+        rule: "null_keys.rs",
+        statements: &[
+            "SELECT a.k FROM i a JOIN i b ON a.k IS NOT DISTINCT FROM b.k WHERE NOT (a.y <> b.y) AND a.k < 2",
+        ],
+        right: &["1"],
+    },
+    Wrong {
         rule: "nullable_subqueries.rs",
         statements: &["SELECT k FROM o WHERE k = 1 AND (SELECT 1 FROM i WHERE k > 100) IS NULL"],
         right: &["1"],
@@ -121,6 +128,11 @@ const WRONG: &[Wrong] = &[
             "SELECT g, min(v) AS lo, isnan(max(v)) AS hi FROM (VALUES (1,CAST('NaN' AS DOUBLE)),(1,1.0),(2,1.0),(2,CAST('NaN' AS DOUBLE))) t(g,v) GROUP BY g",
         ],
         right: &["1, 1.0, true", "2, 1.0, true"],
+    },
+    Wrong {
+        rule: "float_distinct.rs",
+        statements: &["SELECT approx_distinct(v) FROM (VALUES (CAST(1 AS DOUBLE)), (NULL)) t(v)"],
+        right: &["1"],
     },
     Wrong {
         rule: "float_keys.rs",

@@ -127,6 +127,57 @@ async fn names_mean_the_column_of_the_outer_side() {
         .await;
 }
 
+/// The column of a single table beside the merged one has a name of its own.
+#[tokio::test]
+async fn merged_columns_beside_those_of_a_table() {
+    let both = tables().await;
+    let names = [
+        ("SELECT k, t.k FROM t FULL JOIN u USING (k)", "k k_1"),
+        ("SELECT t.k, u.k, k FROM t FULL JOIN u USING (k)", "k_1 k_2 k"),
+        ("SELECT k, t.* FROM t FULL JOIN u USING (k)", "k id k_1 x"),
+        ("SELECT *, t.k FROM t FULL JOIN u USING (k)", "id k x id z k_1"),
+        (
+            "SELECT k, t.k, x AS k_1 FROM t FULL JOIN u USING (k)",
+            "k k_2 k_1",
+        ),
+        ("SELECT k, t.k FROM t JOIN u USING (k)", "k k_1"),
+        ("SELECT k, u.k FROM t JOIN u USING (k)", "k k"),
+        ("SELECT k, u.k FROM t RIGHT JOIN u USING (k)", "k k_1"),
+        ("SELECT k, t.K FROM t NATURAL FULL JOIN w", "k k_1"),
+        ("SELECT t.* FROM t FULL JOIN u USING (k)", "id k x"),
+        ("SELECT k, T.* FROM t AS T FULL JOIN none USING (k)", "k id k_1 x"),
+    ];
+    for (sql, expected) in names {
+        both.columns(sql, expected).await;
+    }
+    for (sql, expected) in [
+        (
+            "SELECT k, t.k FROM t FULL JOIN u USING (k) ORDER BY k, t.k",
+            "1 1; 1 1; 2 2; 3 NULL; NULL NULL; NULL NULL",
+        ),
+        (
+            "SELECT t.k, u.k, k FROM t FULL JOIN u USING (k) WHERE k > 1 ORDER BY k",
+            "2 NULL 2; NULL 3 3",
+        ),
+        (
+            "SELECT k, t.* FROM t FULL JOIN u USING (k) WHERE k > 1 ORDER BY k",
+            "2 3 2 NULL; 3 NULL NULL NULL",
+        ),
+        (
+            "SELECT k, t.k, count(*) FROM t FULL JOIN u USING (k) GROUP BY k, t.k ORDER BY k, t.k",
+            "1 1 2; 2 2 1; 3 NULL 1; NULL NULL 2",
+        ),
+        (
+            "SELECT k_1 FROM (SELECT k, t.k FROM t FULL JOIN u USING (k)) q WHERE k = 2",
+            "2",
+        ),
+        ("SELECT k, t.k FROM t JOIN u USING (k)", "1 1; 1 1"),
+        ("SELECT k, t.k FROM none t FULL JOIN none u USING (k)", ""),
+    ] {
+        both.answers(sql, expected).await;
+    }
+}
+
 #[tokio::test]
 async fn natural_joins_and_lists_of_columns() {
     let both = tables().await;
