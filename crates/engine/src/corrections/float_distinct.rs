@@ -3,47 +3,18 @@
 //! The accumulators are DataFusion's for integers, over the ranks of the values: every NaN is one value, and
 //! so are both zeros, as for `count(DISTINCT x)`.
 
-use super::float_extremes::rank;
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
-use arrow::datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use super::float_ranks::{ranks, with_rank_arguments};
+use arrow::array::{ArrayRef, BooleanArray};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
-use std::sync::Arc;
 
-/// The ranks of floats.
-fn ranks(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    let ranks = values.iter().map(|values| {
-        let ranks: Int64Array = match values.data_type() {
-            DataType::Float16 => values
-                .as_primitive::<Float16Type>()
-                .unary(|value| rank(f64::from(value))),
-            DataType::Float32 => values
-                .as_primitive::<Float32Type>()
-                .unary(|value| rank(f64::from(value))),
-            DataType::Float64 => values.as_primitive::<Float64Type>().unary(rank),
-            other => return internal_err!("distinct floats were asked for {other}"),
-        };
-        Ok(Arc::new(ranks) as ArrayRef)
-    });
-    ranks.collect()
-}
-
-/// The result of `make` for the ranks of the floats in `args`.
-fn of_ranks<T>(args: AccumulatorArgs, make: impl FnOnce(AccumulatorArgs) -> Result<T>) -> Result<T> {
-    let field: FieldRef = Arc::new(Field::new(args.name, DataType::Int64, true));
-    make(AccumulatorArgs {
-        expr_fields: &[field],
-        ..args
-    })
-}
-
-/// The accumulator of floats over the integer accumulator from `make`.
+/// The accumulator of floats. `make` creates the one of integers, which it feeds.
 pub(super) fn accumulator(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<Box<dyn Accumulator>>,
 ) -> Result<Box<dyn Accumulator>> {
-    Ok(Box::new(Distinct(of_ranks(args, make)?)))
+    Ok(Box::new(Distinct(with_rank_arguments(args, make)?)))
 }
 
 /// The same for groups.
@@ -51,7 +22,7 @@ pub(super) fn groups_accumulator(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>>,
 ) -> Result<Box<dyn GroupsAccumulator>> {
-    Ok(Box::new(GroupDistinct(of_ranks(args, make)?)))
+    Ok(Box::new(GroupDistinct(with_rank_arguments(args, make)?)))
 }
 
 #[derive(Debug)]

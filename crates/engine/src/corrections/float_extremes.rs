@@ -5,31 +5,13 @@
 //! accumulators are DataFusion's for integers, over the ranks of the values: one rank for every NaN, above
 //! infinity, and one for both zeros. States are values again, of the function's own type.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int64Array};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type};
+use super::float_ranks::{ranks, value_of, with_rank_arguments};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use std::sync::Arc;
-
-/// The rank of a float: ranks have the order of the values, with NaN last.
-pub(super) fn rank(value: f64) -> i64 {
-    if value.is_nan() {
-        return i64::MAX;
-    }
-    // Negative zero becomes zero.
-    let bits = (value + 0.0).to_bits().cast_signed();
-    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
-}
-
-/// The float of a rank.
-fn value_of(rank: i64) -> f64 {
-    if rank == i64::MAX {
-        return f64::NAN;
-    }
-    let bits = rank ^ ((rank >> 63).cast_unsigned() >> 1).cast_signed();
-    f64::from_bits(bits.cast_unsigned())
-}
 
 /// The width of an accumulator's floats.
 #[derive(Debug, Clone, Copy)]
@@ -45,16 +27,6 @@ impl Width {
             DataType::Float64 => Ok(Self::Double),
             other => internal_err!("an extreme of floats was asked for {other}"),
         }
-    }
-
-    fn ranks(self, values: &ArrayRef) -> ArrayRef {
-        let ranks: Int64Array = match self {
-            Self::Single => values
-                .as_primitive::<Float32Type>()
-                .unary(|value| rank(f64::from(value))),
-            Self::Double => values.as_primitive::<Float64Type>().unary(rank),
-        };
-        Arc::new(ranks)
     }
 
     #[expect(
@@ -80,25 +52,17 @@ impl Width {
     fn value(self, rank: &ScalarValue) -> Result<ScalarValue> {
         ScalarValue::try_from_array(&self.values(&rank.to_array()?)?, 0)
     }
-
-    fn all_ranks(self, values: &[ArrayRef]) -> Vec<ArrayRef> {
-        values.iter().map(|values| self.ranks(values)).collect()
-    }
 }
 
-/// The result of `make` for the ranks of the floats in `args`.
+/// The result of `make` for the ranks of the floats in `args`, which are also its results.
 fn for_ranks<T>(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<T>,
 ) -> Result<(Width, T)> {
     let width = Width::of(args.return_field.data_type())?;
-    let field: FieldRef = Arc::new(Field::new(args.name, DataType::Int64, true));
-    let of_ranks = make(AccumulatorArgs {
-        return_field: Arc::clone(&field),
-        expr_fields: &[field],
-        ..args
-    })?;
-    Ok((width, of_ranks))
+    let return_field: FieldRef = Arc::new(Field::new(args.name, DataType::Int64, true));
+    let ranks = with_rank_arguments(AccumulatorArgs { return_field, ..args }, make)?;
+    Ok((width, ranks))
 }
 
 /// The accumulator of floats over the integer accumulator from `make`.
@@ -127,11 +91,11 @@ struct Extreme {
 
 impl Accumulator for Extreme {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.ranks.update_batch(&self.width.all_ranks(values))
+        self.ranks.update_batch(&ranks(values)?)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.ranks.retract_batch(&self.width.all_ranks(values))
+        self.ranks.retract_batch(&ranks(values)?)
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -139,7 +103,7 @@ impl Accumulator for Extreme {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.ranks.merge_batch(&self.width.all_ranks(states))
+        self.ranks.merge_batch(&ranks(states)?)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -169,12 +133,12 @@ impl GroupsAccumulator for GroupExtremes {
         filter: Option<&BooleanArray>,
         groups: usize,
     ) -> Result<()> {
-        let ranks = self.width.all_ranks(values);
+        let ranks = ranks(values)?;
         self.ranks.update_batch(&ranks, group_indices, filter, groups)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], groups: usize) -> Result<()> {
-        let ranks = self.width.all_ranks(states);
+        let ranks = ranks(states)?;
         self.ranks.merge_batch(&ranks, group_indices, groups)
     }
 
@@ -188,44 +152,12 @@ impl GroupsAccumulator for GroupExtremes {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let ranks = self.width.all_ranks(values);
+        let ranks = ranks(values)?;
         let ranks = self.ranks.convert_to_state(&ranks, filter)?;
         ranks.iter().map(|ranks| self.width.values(ranks)).collect()
     }
 
     fn size(&self) -> usize {
         self.ranks.size()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_order_values_with_nan_last() {
-        let ordered = [
-            f64::NEG_INFINITY,
-            f64::MIN,
-            -1.5,
-            -f64::MIN_POSITIVE,
-            0.0,
-            5e-324,
-            1.0,
-            f64::MAX,
-            f64::INFINITY,
-            f64::NAN,
-        ];
-        let ranks: Vec<i64> = ordered.iter().map(|value| rank(*value)).collect();
-        assert!(ranks.is_sorted_by(|one, next| one < next), "{ranks:?}");
-        for value in ordered {
-            let back = value_of(rank(value));
-            assert!(
-                back == value || back.is_nan() && value.is_nan(),
-                "{value} became {back}"
-            );
-        }
-        assert_eq!(rank(-0.0), rank(0.0), "both zeros are equal");
-        assert_eq!(rank(-f64::NAN), i64::MAX, "a negative NaN is a NaN");
     }
 }

@@ -16,6 +16,7 @@
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
+//! float_ranks     integers in the order of floats, for both
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
 //! offsets         OFFSET without LIMIT skips the rows of its own order
@@ -33,6 +34,7 @@ mod float_distinct;
 mod float_extremes;
 mod float_keys;
 mod float_order;
+mod float_ranks;
 mod float_windows;
 mod hidden;
 mod marks;
