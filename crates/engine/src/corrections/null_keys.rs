@@ -1,13 +1,13 @@
-//! Joins by IS NOT DISTINCT FROM, in which NULL equals NULL, and equalities beside them.
+//! Equalities beside a join by IS NOT DISTINCT FROM do not match NULLs.
 //!
-//! A join has one meaning of NULL for all of its keys. Two rules of DataFusion disregard it:
+//! A join treats the NULLs of all of its keys alike. Two rules of DataFusion disregard that:
 //!
 //! ```text
-//! extract_equijoin_predicate  adds a.d = b.d of such a join's filter to its keys, so NULLs match.
-//!                             Here: the join also requires that the new key is not NULL.
-//! eliminate_cross_join        merges inner joins and the equalities above them. All of the merged joins get
-//!                             the meaning of the upper one. Here: joins in which NULL equals NULL are hidden
-//!                             from it, so that their filters remain above them.
+//! extract_equijoin_predicate  adds the equality a.d = b.d in the filter of such a join to its keys, so that
+//!                             NULLs match. Here: the join also requires that the new key is not NULL.
+//! eliminate_cross_join        merges inner joins with the equalities above them, and treats the NULLs of all
+//!                             merged joins as the upper join does. Here: the rule does not see joins in which
+//!                             NULL equals NULL, so their filters remain above them.
 //! ```
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -20,13 +20,13 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::fmt;
 use std::sync::Arc;
 
-/// DataFusion's rule that makes keys of equalities.
+/// DataFusion's `extract_equijoin_predicate`, which turns equalities of a filter into keys of the join.
 #[derive(Debug)]
 pub(super) struct EqualKeys {
     inner: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
-/// DataFusion's rule that merges inner joins.
+/// DataFusion's `eliminate_cross_join`, which merges inner joins.
 #[derive(Debug)]
 pub(super) struct MergeJoins {
     inner: Arc<dyn OptimizerRule + Send + Sync>,
