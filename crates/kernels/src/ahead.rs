@@ -12,8 +12,8 @@ use crate::sort::KeyWidth;
 use galatea_device::Program;
 
 /// The programs of the kernels that queries of any kind launch: loading, joins, groups, orders and windows.
-/// A process that compiles them when its device is opened has them when its first queries launch them. Those
-/// that take the longest or are launched first come first.
+/// If they are compiled as soon as the device is opened, the first queries need not wait for them. The
+/// programs with the longest compilations, and those that loads launch, are first.
 #[must_use]
 pub fn query_programs() -> Vec<Program> {
     let plain: [&KernelEntry; 25] = [
@@ -43,21 +43,14 @@ pub fn query_programs() -> Vec<Program> {
         &WindowTree::ENTRY,
         &HeapReset::ENTRY,
     ];
-    let heap = HeapBuild::default().options();
     let sorts = KeyWidth::ALL.into_iter().flat_map(|width| {
         [
-            with(&SortHistogram::ENTRY, vec![width.option()]),
-            with(&SortPass::ENTRY, SortPass::options(width, false)),
+            SortHistogram::ENTRY.program_with([width.option()]),
+            SortPass::ENTRY.program_with(SortPass::options(width, false)),
         ]
     });
-    let heaps = [&HashMerge::ENTRY, &HeapGather::ENTRY].map(|kernel| with(kernel, heap.clone()));
+    let heaps = [&HashMerge::ENTRY, &HeapGather::ENTRY]
+        .map(|kernel| kernel.program_with(HeapBuild::default().options()));
     let plain = plain.into_iter().map(KernelEntry::program);
     plain.chain(sorts).chain(heaps).collect()
-}
-
-/// The program of a kernel with definitions that select a variant.
-fn with(kernel: &KernelEntry, options: Vec<String>) -> Program {
-    let mut program = kernel.program();
-    program.options.extend(options);
-    program
 }

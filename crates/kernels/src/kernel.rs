@@ -45,6 +45,14 @@ impl KernelEntry {
             .headers(crate::headers())
             .entry(self.name)
     }
+
+    /// The same program with more compiler options: definitions that select variants of the kernel.
+    #[must_use]
+    pub fn program_with(&self, options: impl IntoIterator<Item = String>) -> Program {
+        let mut program = self.program();
+        program.options.extend(options);
+        program
+    }
 }
 
 /// A loaded kernel that takes exactly its own arguments; the content of a kernel's Rust type.
@@ -66,15 +74,12 @@ impl<K: Kernel> KernelFunction<K> {
         })
     }
 
-    /// The same as [`KernelFunction::load`], with more compiler options: definitions that select variants of
-    /// the kernel.
+    /// The same as [`KernelFunction::load`], for [`KernelEntry::program_with`].
     ///
     /// # Errors
     /// Those of [`Device::compile`].
     pub fn load_with(device: &Device, options: impl IntoIterator<Item = String>) -> Result<Self> {
-        let mut program = K::ENTRY.program();
-        program.options.extend(options);
-        let compiled = device.compile(&program)?;
+        let compiled = device.compile(&K::ENTRY.program_with(options))?;
         Ok(Self {
             function: compiled.module.function(K::NAME)?,
             kernel: PhantomData,
