@@ -330,19 +330,6 @@ impl PreparedPipelines {
         build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<Preparation, RunError> {
-        self.find_or_compile(device, plan, view, build_sides, options, false)
-    }
-
-    /// See [`Self::prepare`]. `ahead` is whether no run waits for it.
-    fn find_or_compile(
-        &self,
-        device: &Device,
-        plan: &PipelinePlan,
-        view: &TableView,
-        build_sides: &[Arc<LookupSide>],
-        options: KernelOptions,
-        ahead: bool,
-    ) -> Result<Preparation, RunError> {
         let start = Instant::now();
         if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
             let made = pipeline.made_ahead.lock().take();
@@ -365,7 +352,7 @@ impl PreparedPipelines {
         }
         let bound = bind_with_headroom(plan, view, build_sides, options)?;
         let generate = start.elapsed();
-        tracing::debug!(source = &*bound.source, strategy = %bound.strategy, ahead, "generated a pipeline");
+        tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
         let (kernel, compiled, pending) = match options.quick {
             true => Pipeline::compile_soon(device, &bound.source)?,
@@ -420,7 +407,7 @@ impl PreparedPipelines {
         options: KernelOptions,
     ) -> Result<(), RunError> {
         let begun = Instant::now();
-        let made = self.find_or_compile(device, plan, view, build_sides, options, true)?;
+        let made = self.prepare(device, plan, view, build_sides, options)?;
         if let Some(compiled) = made.compiled {
             let took = made.ahead + made.generate + made.compile;
             *made.pipeline.made_ahead.lock() = Some(Made {
