@@ -206,16 +206,16 @@ fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
     }
 }
 
-/// The shape of a build side: all that a kernel that looks it up is bound to.
+/// The shape of a build side. Kernels that look it up are bound to nothing else.
 struct Shape {
     side: Arc<LookupSide>,
-    /// The part of a join that it is.
-    part: Option<JoinPart>,
+    /// The columns of a multimap join, if it is a part of one.
+    join: Option<JoinShape>,
 }
 
-/// A part of a multimap join.
+/// The columns of a part of a multimap join.
 #[derive(Clone)]
-enum JoinPart {
+enum JoinShape {
     /// A multimap that provides these columns.
     Multimap(Vec<BuiltColumn>),
     /// Matches of the probe side with a multimap that provides these columns.
@@ -224,7 +224,7 @@ enum JoinPart {
 
 impl From<Arc<LookupSide>> for Shape {
     fn from(side: Arc<LookupSide>) -> Self {
-        Self { side, part: None }
+        Self { side, join: None }
     }
 }
 
@@ -232,22 +232,24 @@ impl Shape {
     /// The shape of a pipeline's result, if binding alone determines it. `sides` are the shapes of its build
     /// sides.
     fn of(bound: &BoundPipeline, sides: &[Self]) -> Option<Self> {
-        let (side, part) = match &bound.result {
+        let (side, join) = match &bound.result {
             ResultPlan::Build(plan) => (plan.build_side(), None),
             ResultPlan::BuildGroups(plan) => (plan.build_side(), None),
             ResultPlan::Aggregate { .. } => (kept_groups::entries(bound).ok()?, None),
             ResultPlan::Windows(plan) => (plan.build_side(), None),
             ResultPlan::Store(plan) => (plan.build_side(), None),
-            ResultPlan::Multimap(plan) => (plan.build_side(), Some(JoinPart::Multimap(plan.columns.clone()))),
-            ResultPlan::Probe(probe) => match &sides.get(probe.build_side)?.part {
-                Some(JoinPart::Multimap(columns)) => {
-                    let pairs = JoinPart::Pairs(probe.clone(), columns.clone());
+            ResultPlan::Multimap(plan) => {
+                (plan.build_side(), Some(JoinShape::Multimap(plan.columns.clone())))
+            }
+            ResultPlan::Probe(probe) => match &sides.get(probe.build_side)?.join {
+                Some(JoinShape::Multimap(columns)) => {
+                    let pairs = JoinShape::Pairs(probe.clone(), columns.clone());
                     (pairs_side(probe, columns, None), Some(pairs))
                 }
                 _ => return None,
             },
-            ResultPlan::Mark(mark) => match &sides.get(mark.build_side)?.part {
-                Some(JoinPart::Pairs(probe, columns)) => {
+            ResultPlan::Mark(mark) => match &sides.get(mark.build_side)?.join {
+                Some(JoinShape::Pairs(probe, columns)) => {
                     (pairs_side(probe, columns, Some(mark.marking)), None)
                 }
                 _ => return None,
@@ -255,6 +257,6 @@ impl Shape {
             ResultPlan::Rows(_) | ResultPlan::Partition(_) => return None,
         };
         let side = Arc::new(side);
-        Some(Self { side, part })
+        Some(Self { side, join })
     }
 }
