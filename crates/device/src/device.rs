@@ -210,6 +210,12 @@ impl Device {
         self.0.programs.compiled(program)
     }
 
+    /// Whether an earlier process compiled the program. Nothing is loaded.
+    #[must_use]
+    pub fn is_on_disk(&self, program: &Program) -> bool {
+        self.0.programs.is_on_disk(program)
+    }
+
     /// Waits until every program that [`PendingModule::get`] queued is compiled, before measurements that
     /// background compilation would disturb.
     pub fn finish_compiling() {

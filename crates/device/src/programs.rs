@@ -229,6 +229,12 @@ impl Programs {
         })
     }
 
+    /// See [`crate::Device::is_on_disk`].
+    pub(crate) fn is_on_disk(&self, program: &Program) -> bool {
+        let path = Nvrtc::of(self.backend()).map(|nvrtc| self.disk.path(self.key(program, nvrtc)));
+        path.is_ok_and(|path| path.is_some_and(|path| path.exists()))
+    }
+
     fn load(&self, key: Key, program: &Program, nvrtc: Nvrtc) -> Result<(Module, Origin)> {
         if let Some(module) = self.load_from_disk(key, program)? {
             return Ok((module, Origin::Disk));

@@ -109,7 +109,8 @@ impl DeviceRuntime {
     }
 
     /// Compiles the kernels that queries launch besides those of their pipelines, on `threads` threads that
-    /// it starts. A kernel that fails to compile fails again in the query that launches it.
+    /// it starts. Kernels on disk are loaded when a query launches them. A kernel that fails to compile fails
+    /// again in the query that launches it.
     pub(crate) fn compile_query_kernels(&self, threads: usize) -> Vec<JoinHandle<()>> {
         let programs: Arc<[Program]> = galatea_kernels::query_programs().into();
         let next = Arc::new(AtomicUsize::new(0));
@@ -117,6 +118,9 @@ impl DeviceRuntime {
             let (device, programs, next) = (self.device.clone(), Arc::clone(&programs), Arc::clone(&next));
             let compile = move || {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if device.is_on_disk(program) {
+                        continue;
+                    }
                     if let Err(error) = device.compile(program) {
                         tracing::debug!(%error, "a kernel of queries was not compiled ahead");
                     }
@@ -365,17 +369,33 @@ mod tests {
     use super::*;
     use galatea_device::{DeviceOptions, EmulatorOptions, Origin};
 
-    #[test]
-    fn query_kernels_are_compiled_when_the_device_is_opened() {
-        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-            .expect("an emulated device");
+    /// Compiles the kernels on a device with a cache folder. Returns where they are found afterwards.
+    fn origins(folder: &std::path::Path) -> Vec<(String, Origin)> {
+        let options = DeviceOptions {
+            cache_directory: Some(folder.to_owned()),
+            ..DeviceOptions::default()
+        };
+        let device = Device::emulated(EmulatorOptions::default(), options).expect("an emulated device");
         let runtime = DeviceRuntime::new(device).expect("a device");
         for compiler in runtime.compile_query_kernels(2) {
             compiler.join().expect("no panic");
         }
-        for program in galatea_kernels::query_programs() {
+        let programs = galatea_kernels::query_programs().into_iter();
+        let origin = |program: Program| {
             let compiled = runtime.device.compile(&program).expect("it compiles");
-            assert_eq!(compiled.origin, Origin::Memory, "{}", program.name);
+            (program.name.to_string(), compiled.origin)
+        };
+        programs.map(origin).collect()
+    }
+
+    #[test]
+    fn query_kernels_are_compiled_when_the_device_is_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (kernel, origin) in origins(folder.path()) {
+            assert_eq!(origin, Origin::Memory, "{kernel}");
+        }
+        for (kernel, origin) in origins(folder.path()) {
+            assert_eq!(origin, Origin::Disk, "{kernel} of an earlier process");
         }
     }
 }
