@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-/// The headers that are included if they are used, in order.
+/// The headers that are included if they are used, in order. Headers with overloads of functions of another
+/// header are not among them, since a name does not select between the two.
 const HEADERS: [&str; 7] = [
     "lookup_table",
     "aggregate",
@@ -85,9 +86,9 @@ impl Declared {
     }
 }
 
-/// The identifiers, keywords and numbers of a text.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+/// The words of `code`: identifiers, keywords and numbers.
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
 }
 
