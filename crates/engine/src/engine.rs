@@ -29,11 +29,9 @@ use galatea_device::{
 };
 use galatea_store::{DiskCache, Store, StoreOptions};
 use parking_lot::Mutex;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// The state that the sessions of a process share; see the [module](self).
@@ -422,7 +420,7 @@ impl Engine {
                 device.memory.set_spill(Arc::new(memory), Arc::new(files));
                 apply_to_device(&self.settings.get(), device);
                 if !device.device.info().emulated {
-                    let cores = available_parallelism().map_or(1, NonZero::get);
+                    let cores = std::thread::available_parallelism().map_or(1, usize::from);
                     // The threads end by themselves.
                     drop(device.compile_query_kernels(cores.div_ceil(2)));
                 }
