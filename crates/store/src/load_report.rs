@@ -80,6 +80,19 @@ impl fmt::Display for HostReason {
     }
 }
 
+/// Row groups of Parquet files that a load skipped, because predicates are true for none of their rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// Row groups of the files.
+    pub row_groups: u64,
+    /// Row groups that were skipped because of their statistics.
+    pub by_statistics: u64,
+    /// Row groups that were skipped because of their Bloom filters.
+    pub by_bloom_filters: u64,
+    /// Bytes of the columns that were not read.
+    pub bytes: u64,
+}
+
 /// The outcome of a load of columns from files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
@@ -97,6 +110,8 @@ pub struct LoadReport {
     pub disk_bytes: u64,
     /// Time of reading from the column cache.
     pub disk_time: Duration,
+    /// The row groups that the predicates of the query skipped; none for a load without predicates.
+    pub pruning: Option<Pruning>,
 }
 
 impl LoadReport {
@@ -148,6 +163,7 @@ impl LoadCounts {
             disk_columns,
             disk_bytes,
             disk_time,
+            pruning: None,
         }
     }
 }

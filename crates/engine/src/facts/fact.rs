@@ -263,6 +263,7 @@ impl Facts {
             Fact::one("over the link", size(report.link_bytes)),
         ];
         facts.extend(report.loaded.as_deref().and_then(from_files));
+        facts.extend(report.loaded.as_deref().and_then(row_groups));
         facts.extend(report.loaded.as_deref().and_then(from_disk));
         Self(facts)
     }
@@ -292,6 +293,30 @@ fn from_files(load: &LoadReport) -> Option<Fact> {
     let (read, time) = (size(load.bytes_read), milliseconds(load.time));
     let read = format!("{read} in {time} at {}", gigabytes(rate));
     (load.bytes_read > 0).then(|| Fact::one("from files", read))
+}
+
+/// The row groups that a load has read, and those that predicates skipped.
+fn row_groups(load: &LoadReport) -> Option<Fact> {
+    let pruning = load.pruning?;
+    let skipped = pruning.by_statistics + pruning.by_bloom_filters;
+    let read = match pruning.bytes {
+        0 => pruning.row_groups,
+        _ => pruning.row_groups - skipped,
+    };
+    let mut text = format!("{read} of {}", pruning.row_groups);
+    let skipped = match pruning.bytes {
+        0 if skipped > 0 => "not needed by the predicates",
+        _ => "skipped",
+    };
+    for (number, by) in [
+        (pruning.by_statistics, "statistics"),
+        (pruning.by_bloom_filters, "Bloom filters"),
+    ] {
+        if number > 0 {
+            text += &format!(", {number} {skipped} by {by}");
+        }
+    }
+    Some(Fact::one("row groups", text))
 }
 
 /// The columns that a load has read from the column cache on disk, with time and rate.

@@ -15,6 +15,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
 use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::schema::types::SchemaDescriptor;
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -303,7 +304,7 @@ impl Readers {
 }
 
 /// The schema with which DataFusion would read a file, if the table's files have the columns of `table`.
-fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
+pub(super) fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
     let metadata = file.metadata.file_metadata();
     let mut schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata())
         .map_err(|error| file.corrupt(None, None, error))?;
@@ -315,6 +316,14 @@ fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result
         schema = coerced.coerce().unwrap_or(schema);
     }
     Ok(schema)
+}
+
+/// The leaf column of a top-level field; none if the field is nested.
+pub(super) fn leaf_of(descriptor: &SchemaDescriptor, root: usize) -> Option<usize> {
+    let mut leaves =
+        (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
+    let leaf = leaves.next()?;
+    leaves.next().is_none().then_some(leaf)
 }
 
 /// The reader of a column of the table in a file.
@@ -331,8 +340,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
         });
     };
     let descriptor = file.metadata.file_metadata().schema_descr();
-    let leaves = (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
-    let [leaf] = leaves.collect::<Vec<_>>()[..] else {
+    let Some(leaf) = leaf_of(descriptor, root) else {
         return Err(StoreError::SchemaMismatch {
             file: file.source.name(),
             column: field.name().clone(),

@@ -9,17 +9,21 @@ use std::sync::Arc;
 
 use arrow::datatypes::TimeUnit;
 use datafusion::config::ParquetOptions;
+use datafusion::physical_expr::PhysicalExpr;
 use futures::StreamExt;
 use object_store::ObjectStore;
 
 use super::column_reader::{Fetched, Int96, Readers};
+use super::files::TableFiles;
 use super::load::Load;
+use super::part::ColumnSize;
+use super::selection::{FilePlaces, Place, select};
 use crate::column::Column;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::EncodedChunk;
 use crate::pool::{on_pool, on_pool_of};
-use crate::version::RowGroups;
+use crate::version::{RowGroups, Selection, Version};
 
 /// Units of work after which the load is cancelled if their size predicts that the whole does not fit.
 const UNITS_TO_JUDGE: usize = 8;
@@ -42,6 +46,57 @@ impl ParquetFormat {
         format!("{:?}", self.int96)
     }
 
+    /// The row groups of a version, whose footers are read once.
+    pub(super) async fn row_groups(&self, files: &TableFiles, version: &Version) -> Result<Arc<RowGroups>> {
+        let read = async || {
+            let sources = files.now().await?;
+            let read = RowGroups::read(files.objects.as_ref(), sources, version.chunk_target);
+            read.await.map(Arc::new)
+        };
+        version.row_groups.get_or_try_init(read).await.map(Arc::clone)
+    }
+
+    /// The rows that may satisfy predicates.
+    pub(super) async fn select(
+        &self,
+        files: &TableFiles,
+        row_groups: &Arc<RowGroups>,
+        predicates: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Selection> {
+        select(files, row_groups, predicates, self.int96.as_ref()).await
+    }
+
+    /// The bytes of columns in all row groups, and in the selected ones.
+    pub(super) fn sizes(
+        &self,
+        files: &TableFiles,
+        row_groups: &RowGroups,
+        columns: &[usize],
+        selection: &Selection,
+    ) -> Result<Vec<ColumnSize>> {
+        let places = FilePlaces::new(files, row_groups, self.int96.as_ref())?;
+        let sizes = columns.iter().map(|column| {
+            let places = places.of(*column);
+            let mut size = ColumnSize::default();
+            for (file, group, _) in row_groups.all() {
+                if let Place::Stored { leaf, .. } = &places[file] {
+                    let metadata = row_groups.files[file].metadata.row_group(group);
+                    let bytes = metadata.column(*leaf).compressed_size();
+                    size.whole += u64::try_from(bytes).unwrap_or(0);
+                }
+            }
+            for selected in &selection.groups {
+                if let Place::Stored { leaf, .. } = &places[selected.file] {
+                    let metadata = row_groups.files[selected.file].metadata.row_group(selected.group);
+                    let bytes = metadata.column(*leaf).compressed_size();
+                    size.part += u64::try_from(bytes).unwrap_or(0);
+                }
+            }
+            size
+        });
+        Ok(sizes.collect())
+    }
+
     /// Reads columns, with enough concurrent pieces to keep all cores busy.
     pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
         let Load {
@@ -50,20 +105,18 @@ impl ParquetFormat {
             columns,
             ..
         } = load;
-        let read = async || {
-            let sources = files.now().await?;
-            let read = RowGroups::read(files.objects.as_ref(), sources, version.chunk_target);
-            read.await.map(Arc::new)
+        let row_groups = match &load.part.slice {
+            Some(slice) => Arc::clone(&slice.row_groups),
+            None => self.row_groups(files, version).await?,
         };
-        let row_groups = version.row_groups.get_or_try_init(read).await?;
-        let chunk_rows = version.chunk_rows.get_or_init(|| row_groups.chunk_rows()).clone();
-        if chunk_rows != row_groups.chunk_rows() {
+        let chunk_rows = row_groups.chunk_rows();
+        if load.part.slice.is_none() && version.chunk_rows.get_or_init(|| chunk_rows.clone()) != &chunk_rows {
             return Err(version.other_rows(&files.name));
         }
         let rows = chunk_rows.iter().map(|rows| u64::from(*rows)).sum();
         let encoder = load.encoder(Some(rows))?;
         let _cancel = encoder.cancellation.on_drop();
-        let readers = Arc::new(Readers::new(files, row_groups, columns, self.int96.as_ref())?);
+        let readers = Arc::new(Readers::new(files, &row_groups, columns, self.int96.as_ref())?);
         let limit = files.store.memory_limit();
         let is_awaited = load.is_awaited();
 

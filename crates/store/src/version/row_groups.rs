@@ -10,6 +10,7 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
+use super::slices::Selection;
 use super::source_file::SourceFile;
 use crate::damage::{contained_async, panicked, parquet_error};
 use crate::error::{Result, StoreError};
@@ -73,10 +74,10 @@ impl OpenFile {
     }
 }
 
-/// The row groups of all files of a version.
-#[derive(Debug)]
+/// The row groups of all files of a version, or those of a slice.
+#[derive(Debug, Default)]
 pub(crate) struct RowGroups {
-    pub(crate) files: Vec<OpenFile>,
+    pub(crate) files: Arc<Vec<OpenFile>>,
     /// Each chunk consists of whole row groups, of several files if they are small.
     pub(crate) chunks: Vec<Vec<Run>>,
 }
@@ -105,11 +106,8 @@ impl RowGroups {
             .buffered(CONCURRENT_FOOTERS)
             .try_collect()
             .await?;
-        let row_groups = files.iter().enumerate().flat_map(|(file, open)| {
-            let groups = open.metadata.row_groups().iter().enumerate();
-            groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
-        });
-        let row_groups: Vec<_> = row_groups.collect();
+        let files = Arc::new(files);
+        let row_groups: Vec<_> = all(&files).collect();
         if let Some((file, group, rows)) = row_groups.iter().find(|(_, _, rows)| *rows > u32::MAX as usize) {
             return Err(StoreError::UnsupportedSource {
                 table: files[*file].source.name(),
@@ -120,10 +118,35 @@ impl RowGroups {
         Ok(Self { files, chunks })
     }
 
+    /// All row groups of the files: file, number in the file, rows.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        all(&self.files)
+    }
+
+    /// The selected row groups of the same files, in chunks of at most `chunk_target` rows.
+    pub(crate) fn only(&self, selection: &Selection, chunk_target: usize) -> Self {
+        let groups = selection.groups.iter().map(|selected| {
+            let metadata = self.files[selected.file].metadata.row_group(selected.group);
+            (selected.file, selected.group, metadata.num_rows().max(0) as usize)
+        });
+        Self {
+            files: Arc::clone(&self.files),
+            chunks: chunks(groups, chunk_target),
+        }
+    }
+
     pub(crate) fn chunk_rows(&self) -> Vec<u32> {
         let rows = |runs: &Vec<Run>| runs.iter().map(|run| run.rows).sum::<usize>() as u32;
         self.chunks.iter().map(rows).collect()
     }
+}
+
+/// All row groups of files: file, number in the file, rows.
+fn all(files: &[OpenFile]) -> impl Iterator<Item = (usize, usize, usize)> {
+    files.iter().enumerate().flat_map(|(file, open)| {
+        let groups = open.metadata.row_groups().iter().enumerate();
+        groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
+    })
 }
 
 /// Gathers consecutive row groups (file, index, rows) until the next would exceed `target` rows.

@@ -9,6 +9,7 @@ use crate::session::Session;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, TableId};
 use std::cell::RefCell;
@@ -78,7 +79,15 @@ impl Estimator {
         };
         let residence = |column: usize| {
             let dictionary = dictionary.contains(&column);
-            let find = || residence(source.as_deref(), column, dictionary, device.as_deref());
+            let find = || {
+                residence(
+                    source.as_deref(),
+                    column,
+                    dictionary,
+                    &found.pruning,
+                    device.as_deref(),
+                )
+            };
             known.get_or((column, dictionary), find)
         };
         Residence {
@@ -116,6 +125,7 @@ fn residence(
     source: Option<&dyn ColumnSource>,
     column: usize,
     dictionary: bool,
+    predicates: &[Arc<dyn PhysicalExpr>],
     device: Option<&DeviceRuntime>,
 ) -> ColumnResidence {
     let unknown = ColumnResidence {
@@ -123,7 +133,8 @@ fn residence(
         ..ColumnResidence::default()
     };
     let hints = LoadHints {
-        dictionary: dictionary.then_some(column).into_iter().collect(),
+        predicates: predicates.to_vec(),
+        ..LoadHints::with_dictionaries(dictionary.then_some(column).into_iter().collect())
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));
     let Some(kept) = kept.and_then(|kept| kept.into_iter().next()) else {
