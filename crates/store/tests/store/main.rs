@@ -11,5 +11,6 @@ mod files;
 mod layout;
 mod layout_in_use;
 mod round_trip;
+mod row_groups;
 mod sql;
 mod zones;

@@ -242,7 +242,12 @@ impl PruningStatistics for BloomFilters {
 
     fn contained(&self, column: &ColumnName, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         let filters = self.columns.get(&column.name.parse().ok()?)?;
-        let values = values.iter().map(stored_value).collect::<Option<HashSet<_>>>()?;
+        // No comparison with NULL is true.
+        let values = values.iter().filter(|value| !value.is_null());
+        let values = values.map(stored_value).collect::<Option<HashSet<_>>>()?;
+        if values.is_empty() {
+            return None;
+        }
         let contained = filters.iter().map(|filter| {
             let contained = filter.as_ref()?.contained(column, &values)?;
             contained.iter().next()?

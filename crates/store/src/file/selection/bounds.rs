@@ -211,7 +211,10 @@ impl Bounds {
             return Ok(Self::unknown(table, nulls));
         }
         let (lower, upper) = (comparable(&lower)?, comparable(&upper)?);
-        let or_no = |flags: &BooleanArray| arrow::compute::prep_null_mask_filter(flags);
+        let or_no = |flags: &BooleanArray| match flags.null_count() {
+            0 => flags.clone(),
+            _ => arrow::compute::prep_null_mask_filter(flags),
+        };
         let inverted = or_no(&gt(&lower, &upper)?);
         let shortened = arrow::compute::and(&or_no(&eq(&lower, &upper)?), &not(&or_no(exact))?)?;
         let refused = or(&or(&inverted, &shortened)?, &not(&or_no(usable))?)?;
@@ -382,5 +385,80 @@ impl PruningStatistics for GroupStatistics {
 
     fn contained(&self, _: &ColumnName, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::parquet::arrow::ArrowSchemaConverter;
+
+    fn column(data_type: &DataType) -> Arc<ColumnDescriptor> {
+        let schema = Schema::new(vec![Field::new("c", data_type.clone(), true)]);
+        let descriptor = ArrowSchemaConverter::new().convert(&schema);
+        descriptor.expect("a column of Parquet").column(0)
+    }
+
+    fn trusted(data_type: &DataType, order: impl Fn(SortOrder) -> ColumnOrder) -> Trust {
+        let column = column(data_type);
+        trust(&column, order(column.sort_order()), data_type, data_type)
+    }
+
+    #[test]
+    fn bounds_need_a_defined_order() {
+        use DataType::{Boolean, Date32, Decimal128, Float64, Int32, UInt32, Utf8};
+        for (data_type, legacy) in [
+            (Int32, Trust::Both),
+            (Date32, Trust::Both),
+            (Decimal128(30, 2), Trust::Both),
+            (Utf8, Trust::None),
+            (UInt32, Trust::None),
+            (Boolean, Trust::None),
+        ] {
+            let defined = trusted(&data_type, ColumnOrder::TYPE_DEFINED_ORDER);
+            assert_eq!(defined, Trust::Both, "{data_type}");
+            assert_eq!(
+                trusted(&data_type, |_| ColumnOrder::UNDEFINED),
+                legacy,
+                "{data_type}"
+            );
+            assert_eq!(
+                trusted(&data_type, |_| ColumnOrder::UNKNOWN),
+                Trust::None,
+                "{data_type}"
+            );
+        }
+        let float = trusted(&Float64, ColumnOrder::TYPE_DEFINED_ORDER);
+        assert_eq!(float, Trust::Lower);
+    }
+
+    #[test]
+    fn bounds_are_used_if_the_order_survives_the_cast() {
+        use DataType::{
+            Dictionary, Float32, Float64, Int16, Int32, Int64, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        };
+        let text = Dictionary(Box::new(Int32), Box::new(Utf8));
+        for (stored, table, expected) in [
+            (Int32, Int64, Trust::Both),
+            (UInt16, Int32, Trust::Both),
+            (UInt32, UInt64, Trust::Both),
+            (Utf8, Utf8View, Trust::Both),
+            (Utf8, text, Trust::Both),
+            (Int64, Int32, Trust::None),
+            (UInt32, Int32, Trust::None),
+            (Int16, UInt32, Trust::None),
+            (Utf8, Int64, Trust::None),
+            (Int64, Utf8, Trust::None),
+            (Int64, Float64, Trust::None),
+            (Float32, Float64, Trust::None),
+        ] {
+            let column = column(&stored);
+            let order = ColumnOrder::TYPE_DEFINED_ORDER(column.sort_order());
+            assert_eq!(
+                trust(&column, order, &stored, &table),
+                expected,
+                "{stored} as {table}"
+            );
+        }
     }
 }
