@@ -195,6 +195,7 @@ impl Facts {
         ];
         facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
         facts.extend(report.loaded.as_deref().and_then(column_chunks));
+        facts.extend(report.loaded.as_deref().and_then(row_groups));
         let rows = report.build_side_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("build side rows", rows));
         let memories = report.build_sides.iter().enumerate();
@@ -263,7 +264,6 @@ impl Facts {
             Fact::one("over the link", size(report.link_bytes)),
         ];
         facts.extend(report.loaded.as_deref().and_then(from_files));
-        facts.extend(report.loaded.as_deref().and_then(row_groups));
         facts.extend(report.loaded.as_deref().and_then(from_disk));
         Self(facts)
     }
