@@ -29,6 +29,8 @@ pub enum HostReason {
     Compiling,
     /// Other column chunks use all lanes of the device.
     DeviceBusy,
+    /// The predicates need rows that are not whole pages of the column.
+    PartOfPage,
     /// The device has too little memory.
     DeviceMemory,
     /// The device failed or was lost.
@@ -73,6 +75,7 @@ impl fmt::Display for HostReason {
             Self::Price => "faster",
             Self::Compiling => "kernels not compiled yet",
             Self::DeviceBusy => "device busy",
+            Self::PartOfPage => "rows within pages",
             Self::DeviceMemory => "device memory",
             Self::DeviceFailed => "device failed",
             Self::Damaged => "damaged pages",
@@ -89,6 +92,12 @@ pub struct Pruning {
     pub by_statistics: u64,
     /// Row groups that were skipped because of their Bloom filters.
     pub by_bloom_filters: u64,
+    /// Row groups that were skipped because of the page index.
+    pub by_pages: u64,
+    /// Pages of the columns in the other row groups, if these have a page index.
+    pub pages: u64,
+    /// Those of them that have rows for the predicates.
+    pub pages_read: u64,
     /// Bytes of the columns that were not read.
     pub bytes: u64,
 }

@@ -298,7 +298,7 @@ fn from_files(load: &LoadReport) -> Option<Fact> {
 /// The row groups that a load has read, and those that predicates skipped.
 fn row_groups(load: &LoadReport) -> Option<Fact> {
     let pruning = load.pruning?;
-    let skipped = pruning.by_statistics + pruning.by_bloom_filters;
+    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
     let read = match pruning.bytes {
         0 => pruning.row_groups,
         _ => pruning.row_groups - skipped,
@@ -311,10 +311,14 @@ fn row_groups(load: &LoadReport) -> Option<Fact> {
     for (number, by) in [
         (pruning.by_statistics, "statistics"),
         (pruning.by_bloom_filters, "Bloom filters"),
+        (pruning.by_pages, "the page index"),
     ] {
         if number > 0 {
             text += &format!(", {number} {skipped} by {by}");
         }
+    }
+    if pruning.pages_read < pruning.pages && pruning.bytes > 0 {
+        text += &format!("; {} of {} pages", pruning.pages_read, pruning.pages);
     }
     Some(Fact::one("row groups", text))
 }

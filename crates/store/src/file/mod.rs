@@ -31,6 +31,7 @@ mod guarded;
 mod load;
 mod native;
 mod on_device;
+mod page_index;
 mod parquet;
 mod part;
 mod selection;

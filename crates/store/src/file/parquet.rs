@@ -5,6 +5,8 @@
 //! ([`super::on_device`]), and encodes them ([`super::column_reader`]). All cores thus work on independent
 //! units, and none waits for another. From object stores, asynchronous requests read ahead of the threads.
 
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::TimeUnit;
@@ -13,9 +15,11 @@ use datafusion::physical_expr::PhysicalExpr;
 use futures::StreamExt;
 use object_store::ObjectStore;
 
+use super::column_bytes::Piece;
 use super::column_reader::{Fetched, Int96, Readers};
 use super::files::TableFiles;
 use super::load::Load;
+use super::page_index::{PageIndex, Wanted, read_index, with_locations};
 use super::part::ColumnSize;
 use super::selection::{FilePlaces, Place, select};
 use crate::column::Column;
@@ -23,7 +27,7 @@ use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::EncodedChunk;
 use crate::pool::{on_pool, on_pool_of};
-use crate::version::{RowGroups, Selection, Version};
+use crate::version::{FilePages, OpenFile, RowGroups, Selection, Version};
 
 /// Units of work after which the load is cancelled if their size predicts that the whole does not fit.
 const UNITS_TO_JUDGE: usize = 8;
@@ -56,14 +60,60 @@ impl ParquetFormat {
         version.row_groups.get_or_try_init(read).await.map(Arc::clone)
     }
 
-    /// The rows that may satisfy predicates.
+    /// The rows that may satisfy predicates, in row groups of which these columns are `read`.
     pub(super) async fn select(
         &self,
         files: &TableFiles,
         row_groups: &Arc<RowGroups>,
         predicates: &[Arc<dyn PhysicalExpr>],
+        read: &[usize],
     ) -> Result<Selection> {
-        select(files, row_groups, predicates, self.int96.as_ref()).await
+        select(files, row_groups, predicates, self.int96.as_ref(), read).await
+    }
+
+    /// The row groups of a slice, with the locations of the pages of columns in those that are read in part.
+    async fn with_pages(
+        &self,
+        files: &TableFiles,
+        row_groups: &Arc<RowGroups>,
+        columns: &[usize],
+    ) -> Result<Arc<RowGroups>> {
+        if row_groups.partial.is_empty() {
+            return Ok(Arc::clone(row_groups));
+        }
+        let places = FilePlaces::new(files, row_groups, self.int96.as_ref())?;
+        let places: Vec<Vec<Place>> = columns.iter().map(|column| places.of(*column)).collect();
+        let mut open = Vec::with_capacity(row_groups.files.len());
+        for (number, file) in row_groups.files.iter().enumerate() {
+            let groups = row_groups.partial.keys().filter(|(of, _)| *of == number);
+            let groups: Vec<usize> = groups.map(|(_, group)| *group).collect();
+            let mut locations = HashMap::new();
+            // Each column by itself, because a file may have the page index of some columns only.
+            for places in &places {
+                if let (Place::Stored { leaf, .. }, false) = (&places[number], groups.is_empty()) {
+                    let wanted = Wanted {
+                        groups: groups.clone(),
+                        locations: BTreeSet::from([*leaf]),
+                        ..Wanted::default()
+                    };
+                    let index = read_index(files, file, wanted).await;
+                    locations.extend(index.into_iter().flat_map(PageIndex::into_locations));
+                }
+            }
+            let pages = (!locations.is_empty()).then(|| FilePages {
+                metadata: Arc::new(with_locations(&file.metadata, &locations)),
+                locations,
+            });
+            open.push(OpenFile {
+                pages,
+                ..file.clone()
+            });
+        }
+        Ok(Arc::new(RowGroups {
+            files: Arc::new(open),
+            chunks: row_groups.chunks.clone(),
+            partial: row_groups.partial.clone(),
+        }))
     }
 
     /// The bytes of columns in all row groups, and in the selected ones.
@@ -88,8 +138,12 @@ impl ParquetFormat {
             for selected in &selection.groups {
                 if let Place::Stored { leaf, .. } = &places[selected.file] {
                     let metadata = row_groups.files[selected.file].metadata.row_group(selected.group);
-                    let bytes = metadata.column(*leaf).compressed_size();
-                    size.part += u64::try_from(bytes).unwrap_or(0);
+                    let bytes = u64::try_from(metadata.column(*leaf).compressed_size()).unwrap_or(0);
+                    let rows = |rows: &Vec<Range<usize>>| rows.iter().map(Range::len).sum::<usize>() as u64;
+                    size.part += match &selected.rows {
+                        Some(partial) => bytes / (metadata.num_rows().max(1) as u64) * rows(partial),
+                        None => bytes,
+                    };
                 }
             }
             size
@@ -106,7 +160,7 @@ impl ParquetFormat {
             ..
         } = load;
         let row_groups = match &load.part.slice {
-            Some(slice) => Arc::clone(&slice.row_groups),
+            Some(slice) => self.with_pages(files, &slice.row_groups, columns).await?,
             None => self.row_groups(files, version).await?,
         };
         let chunk_rows = row_groups.chunk_rows();
@@ -193,16 +247,22 @@ async fn fetch(objects: &dyn ObjectStore, readers: &Readers, chunk: usize, colum
             fetched.push(None);
             continue;
         }
-        let ranges: Vec<_> = ranges
-            .into_iter()
-            .map(|(start, length)| start..start + length)
-            .collect();
-        let bytes = objects.get_ranges(&file.source.meta.location, &ranges).await;
+        let all: Vec<Range<u64>> = ranges.iter().flatten().cloned().collect();
+        let bytes = objects.get_ranges(&file.source.meta.location, &all).await;
         let bytes = bytes.map_err(|error| StoreError::Io {
             file: file.source.name(),
             source: error.into(),
         })?;
-        fetched.push(Some(bytes));
+        let mut bytes = bytes.into_iter();
+        let groups = ranges.into_iter().map(|ranges| {
+            let pieces = ranges.into_iter().zip(&mut bytes);
+            let pieces = pieces.map(|(range, bytes)| Piece {
+                start: range.start,
+                bytes,
+            });
+            pieces.collect()
+        });
+        fetched.push(Some(groups.collect()));
     }
     Ok(fetched)
 }

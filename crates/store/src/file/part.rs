@@ -91,7 +91,7 @@ impl FileTable {
         if self.is_on_disk(version, columns) {
             return Ok(Part::default());
         }
-        let selection = self.selection(format, version, hints).await?;
+        let selection = self.selection(format, version, columns, hints).await?;
         let pruning = Some(selection.pruning);
         let row_groups = format.row_groups(&self.files, version).await?;
         let whole = Part {
@@ -181,14 +181,15 @@ impl FileTable {
         &self,
         format: &ParquetFormat,
         version: &Version,
+        columns: &[usize],
         hints: &LoadHints,
     ) -> Result<Arc<Selection>> {
         if let Some(selection) = version.slices.selection(&hints.predicates) {
             return Ok(selection);
         }
         let row_groups = format.row_groups(&self.files, version).await?;
-        let selection = format.select(&self.files, &row_groups, &hints.predicates).await?;
-        let selection = Arc::new(selection);
+        let selection = format.select(&self.files, &row_groups, &hints.predicates, columns);
+        let selection = Arc::new(selection.await?);
         version.slices.record(&hints.predicates, &selection);
         Ok(selection)
     }

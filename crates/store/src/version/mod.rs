@@ -21,7 +21,7 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 pub(crate) use self::loader::Loader;
-pub(crate) use self::row_groups::{OpenFile, RowGroups, Run};
+pub(crate) use self::row_groups::{FilePages, OpenFile, RowGroups, Run};
 pub(crate) use self::slices::{SelectedGroup, Selection, Slice, Slices};
 pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;

@@ -1,10 +1,13 @@
 //! The row groups of a table's Parquet files, and the chunks formed from them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::parquet::file::metadata::ParquetMetaData;
+use ::parquet::file::page_index::offset_index::PageLocation;
 use bytes::Bytes;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
@@ -22,14 +25,25 @@ const CONCURRENT_FOOTERS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) file: usize,
-    pub(crate) row_groups: std::ops::Range<usize>,
+    pub(crate) row_groups: Range<usize>,
     pub(crate) rows: usize,
 }
 
 /// A file with its footer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OpenFile {
     pub(crate) source: SourceFile,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    /// Locations of pages, for loads of row groups that are read in part.
+    pub(crate) pages: Option<FilePages>,
+}
+
+/// Locations of pages of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePages {
+    /// By row group and leaf column.
+    pub(crate) locations: HashMap<(usize, usize), Vec<PageLocation>>,
+    /// The metadata of the file, with these locations.
     pub(crate) metadata: Arc<ParquetMetaData>,
 }
 
@@ -78,8 +92,10 @@ impl OpenFile {
 #[derive(Debug, Default)]
 pub(crate) struct RowGroups {
     pub(crate) files: Arc<Vec<OpenFile>>,
-    /// Each chunk consists of whole row groups, of several files if they are small.
+    /// Each chunk consists of row groups, of several files if they are small.
     pub(crate) chunks: Vec<Vec<Run>>,
+    /// The ranges of rows that are read of row groups (file, number in the file) that are read in part.
+    pub(crate) partial: HashMap<(usize, usize), Vec<Range<usize>>>,
 }
 
 impl RowGroups {
@@ -99,7 +115,11 @@ impl RowGroups {
                     Ok(metadata) => metadata.map_err(|error| parquet_error(&source.name(), error))?,
                     Err(panic) => return Err(panicked(&source.name(), &panic)),
                 };
-                Ok::<_, StoreError>(OpenFile { source, metadata })
+                Ok::<_, StoreError>(OpenFile {
+                    source,
+                    metadata,
+                    pages: None,
+                })
             }
         });
         let files: Vec<OpenFile> = futures::stream::iter(footers)
@@ -115,7 +135,11 @@ impl RowGroups {
             });
         }
         let chunks = chunks(row_groups.into_iter(), chunk_target);
-        Ok(Self { files, chunks })
+        Ok(Self {
+            files,
+            chunks,
+            partial: HashMap::new(),
+        })
     }
 
     /// All row groups of the files: file, number in the file, rows.
@@ -127,11 +151,28 @@ impl RowGroups {
     pub(crate) fn only(&self, selection: &Selection, chunk_target: usize) -> Self {
         let groups = selection.groups.iter().map(|selected| {
             let metadata = self.files[selected.file].metadata.row_group(selected.group);
-            (selected.file, selected.group, metadata.num_rows().max(0) as usize)
+            let rows = match &selected.rows {
+                Some(rows) => rows.iter().map(Range::len).sum(),
+                None => metadata.num_rows().max(0) as usize,
+            };
+            (selected.file, selected.group, rows)
+        });
+        let partial = selection.groups.iter().filter_map(|selected| {
+            let rows = selected.rows.clone()?;
+            Some(((selected.file, selected.group), rows))
         });
         Self {
             files: Arc::clone(&self.files),
             chunks: chunks(groups, chunk_target),
+            partial: partial.collect(),
+        }
+    }
+
+    /// Rows that are read of a row group.
+    pub(crate) fn rows_of(&self, file: usize, group: usize) -> usize {
+        match self.partial.get(&(file, group)) {
+            Some(rows) => rows.iter().map(Range::len).sum(),
+            None => self.files[file].metadata.row_group(group).num_rows().max(0) as usize,
         }
     }
 
@@ -183,7 +224,7 @@ fn chunks(row_groups: impl Iterator<Item = (usize, usize, usize)>, target: usize
 mod tests {
     use super::*;
 
-    fn run(file: usize, row_groups: std::ops::Range<usize>, rows: usize) -> Run {
+    fn run(file: usize, row_groups: Range<usize>, rows: usize) -> Run {
         Run {
             file,
             row_groups,

@@ -10,6 +10,7 @@ mod encoding;
 mod files;
 mod layout;
 mod layout_in_use;
+mod pages;
 mod round_trip;
 mod row_groups;
 mod sql;

@@ -16,7 +16,7 @@ use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use object_store::ObjectStoreExt;
 use rayon::prelude::*;
 
-use super::super::column_bytes::ColumnBytes;
+use super::super::column_bytes::{ColumnBytes, Piece};
 use super::super::files::TableFiles;
 use super::Candidates;
 use super::bounds::{Place, Trust};
@@ -171,9 +171,12 @@ impl Candidates {
             Some(bytes) => bytes,
             None => file.read((wanted.range.start, length)).ok()?,
         };
-        let source = ColumnBytes {
+        let piece = Piece {
             start: wanted.range.start,
             bytes,
+        };
+        let source = ColumnBytes {
+            pieces: vec![piece],
             file_size: file.source.meta.size,
         };
         let (_, group, _) = self.groups[wanted.group];

@@ -1,12 +1,14 @@
 //! The row groups of Parquet files that may have rows for which predicates are true.
 //!
 //! A load reads the footers first. Row groups whose statistics contradict a predicate are left out
-//! ([`bounds`]), then those whose Bloom filters have none of the values of an equality ([`bloom`]). Every
+//! ([`bounds`]), then those whose Bloom filters have none of the values of an equality ([`bloom`]). Of the
+//! others, only pages that their bounds leave are read ([`pages`]). Every
 //! bound that is missing or not to be trusted counts as unknown, and a predicate over unknown bounds keeps
 //! the row group.
 
 mod bloom;
 mod bounds;
+mod pages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use self::bloom::BloomFilters;
 use self::bounds::GroupStatistics;
 pub(super) use self::bounds::{FilePlaces, Place};
+use self::pages::without_pages;
 use super::column_reader::Int96;
 use super::files::TableFiles;
 use crate::damage::contained;
@@ -39,7 +42,7 @@ struct Candidates {
 }
 
 /// The row groups that may have rows for which all predicates are true. The predicates are over the table's
-/// schema.
+/// schema. `read`: the columns that are read.
 ///
 /// # Errors
 /// A schema of a file cannot be read. Unreadable statistics and Bloom filters keep their row groups.
@@ -48,6 +51,7 @@ pub(super) async fn select(
     row_groups: &Arc<RowGroups>,
     predicates: &[Arc<dyn PhysicalExpr>],
     int96: Option<&Int96>,
+    read: &[usize],
 ) -> Result<Selection> {
     let predicates = predicates
         .iter()
@@ -61,6 +65,7 @@ pub(super) async fn select(
         .collect();
     let places = FilePlaces::new(files, row_groups, int96)?;
     let columns = used.into_iter().map(|index| (index, places.of(index)));
+    let read: Vec<Vec<Place>> = read.iter().map(|column| places.of(*column)).collect();
     let candidates = Arc::new(Candidates {
         row_groups: Arc::clone(row_groups),
         groups: row_groups.all().filter(|(_, _, rows)| *rows > 0).collect(),
@@ -84,7 +89,7 @@ pub(super) async fn select(
         group: *group,
         rows: None,
     });
-    Ok(Selection {
+    let selection = Selection {
         groups: groups.collect(),
         pruning: Pruning {
             row_groups: keep.len() as u64,
@@ -92,7 +97,8 @@ pub(super) async fn select(
             by_bloom_filters: (left - kept) as u64,
             ..Pruning::default()
         },
-    })
+    };
+    Ok(without_pages(files, &candidates, selection, &read).await)
 }
 
 impl Candidates {
