@@ -83,7 +83,7 @@ impl fmt::Display for HostReason {
     }
 }
 
-/// Row groups of Parquet files that a load skipped, because predicates are true for none of their rows.
+/// Row groups and pages of Parquet files that a load skipped, because its query needs none of their rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruning {
     /// Row groups of the files.
@@ -94,6 +94,8 @@ pub struct Pruning {
     pub by_bloom_filters: u64,
     /// Row groups that were skipped because of the page index.
     pub by_pages: u64,
+    /// Row groups that were skipped because a limit needs no more rows.
+    pub by_limit: u64,
     /// Pages of the columns in the other row groups, if these have a page index.
     pub pages: u64,
     /// Those of them that have rows for the predicates.
@@ -119,7 +121,7 @@ pub struct LoadReport {
     pub disk_bytes: u64,
     /// Time of reading from the column cache.
     pub disk_time: Duration,
-    /// The row groups that the predicates of the query skipped; none for a load without predicates.
+    /// The row groups that the query did not need; none for a query without predicates and limit.
     pub pruning: Option<Pruning>,
 }
 

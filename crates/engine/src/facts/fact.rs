@@ -295,23 +295,24 @@ fn from_files(load: &LoadReport) -> Option<Fact> {
     (load.bytes_read > 0).then(|| Fact::one("from files", read))
 }
 
-/// The row groups that a load has read, and those that predicates skipped.
+/// The row groups that a load has read, and those that its query does not need.
 fn row_groups(load: &LoadReport) -> Option<Fact> {
     let pruning = load.pruning?;
-    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
+    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages + pruning.by_limit;
     let read = match pruning.bytes {
         0 => pruning.row_groups,
         _ => pruning.row_groups - skipped,
     };
     let mut text = format!("{read} of {}", pruning.row_groups);
     let skipped = match pruning.bytes {
-        0 if skipped > 0 => "not needed by the predicates",
+        0 if skipped > 0 => "not needed",
         _ => "skipped",
     };
     for (number, by) in [
         (pruning.by_statistics, "statistics"),
         (pruning.by_bloom_filters, "Bloom filters"),
         (pruning.by_pages, "the page index"),
+        (pruning.by_limit, "the limit"),
     ] {
         if number > 0 {
             text += &format!(", {number} {skipped} by {by}");

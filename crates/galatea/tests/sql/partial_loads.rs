@@ -191,6 +191,37 @@ async fn joins_and_nested_queries_load_parts_of_one_file() {
     }
 }
 
+/// A query with a limit, and without other conditions on rows, loads the first row groups.
+#[tokio::test]
+async fn limits_stop_loads() {
+    let bed = Bed::new(&[]);
+    let rows = ordered(1000);
+    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
+    bed.register(&[rows]).await;
+    let sql = "SELECT n, s FROM t LIMIT 120";
+    let plan = bed.explained(sql).await;
+    assert!(
+        plan.contains("row groups=2 of 10, 8 skipped by the limit"),
+        "{plan}"
+    );
+    let rows = answer(&bed.pair.gpu, sql).await;
+    assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 120);
+    // The first rows of an order, or those that pass a filter, may be anywhere.
+    for sql in [
+        "SELECT n, m FROM t ORDER BY n DESC LIMIT 3",
+        "SELECT n FROM t WHERE m = 3 ORDER BY n LIMIT 40",
+        "SELECT count(*), sum(m) FROM t LIMIT 1",
+        "SELECT m, count(*) FROM t GROUP BY m ORDER BY m LIMIT 31",
+        "SELECT a.n FROM t a JOIN t b ON a.n = b.n + 900 ORDER BY a.n LIMIT 7",
+    ] {
+        bed.pair.check(sql, false, "limits").await;
+    }
+    let plan = bed.explained("SELECT m, n FROM t OFFSET 950 LIMIT 10").await;
+    assert!(!plan.contains("by the limit"), "{plan}");
+    let rows = answer(&bed.pair.gpu, "SELECT m, n FROM t OFFSET 950 LIMIT 10").await;
+    assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 10);
+}
+
 /// Parameters of a prepared statement decide which rows are loaded.
 #[tokio::test]
 async fn parameters_load_other_rows() {

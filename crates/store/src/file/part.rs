@@ -77,10 +77,11 @@ impl FileTable {
         let Format::Parquet(format) = &self.format else {
             return Ok(Part::default());
         };
-        if columns.is_empty() || hints.predicates.is_empty() || self.has_layout(columns) {
+        let needs_all = hints.predicates.is_empty() && hints.limit.is_none();
+        if columns.is_empty() || needs_all || self.has_layout(columns) {
             return Ok(Part::default());
         }
-        let known = version.slices.selection(&hints.predicates);
+        let known = known_selection(version, hints);
         let kept = known.and_then(|selection| self.kept_slice(version, &selection, columns, hints));
         if kept.is_some() {
             return Ok(Part {
@@ -135,7 +136,7 @@ impl FileTable {
         columns: &[usize],
         hints: &LoadHints,
     ) -> Option<Vec<Arc<Column>>> {
-        let selection = version.slices.selection(&hints.predicates)?;
+        let selection = known_selection(version, hints)?;
         let slice = self.kept_slice(version, &selection, columns, hints)?;
         let kept = columns
             .iter()
@@ -176,7 +177,7 @@ impl FileTable {
         })
     }
 
-    /// The rows that the predicates select.
+    /// The rows that the query needs.
     async fn selection(
         &self,
         format: &ParquetFormat,
@@ -184,10 +185,10 @@ impl FileTable {
         columns: &[usize],
         hints: &LoadHints,
     ) -> Result<Arc<Selection>> {
-        if let Some(selection) = version.slices.selection(&hints.predicates) {
+        let row_groups = format.row_groups(&self.files, version).await?;
+        if let Some(selection) = known_selection(version, hints) {
             return Ok(selection);
         }
-        let row_groups = format.row_groups(&self.files, version).await?;
         let selection = format.select(&self.files, &row_groups, &hints.predicates, columns);
         let selection = Arc::new(selection.await?);
         version.slices.record(&hints.predicates, &selection);
@@ -209,5 +210,13 @@ impl FileTable {
             return part < whole;
         }
         part as f64 <= PartialLoads::DEFAULT.share * whole as f64 && spent + part <= whole
+    }
+}
+
+/// The rows that the query needs, if that is known without reading.
+fn known_selection(version: &Version, hints: &LoadHints) -> Option<Arc<Selection>> {
+    match hints.limit.filter(|_| hints.predicates.is_empty()) {
+        Some(rows) => Some(Arc::new(version.row_groups.get()?.first(rows))),
+        None => version.slices.selection(&hints.predicates),
     }
 }

@@ -9,7 +9,6 @@ use crate::session::Session;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, TableId};
 use std::cell::RefCell;
@@ -125,7 +124,7 @@ fn residence(
     source: Option<&dyn ColumnSource>,
     column: usize,
     dictionary: bool,
-    predicates: &[Arc<dyn PhysicalExpr>],
+    found: &Pipeline,
     device: Option<&DeviceRuntime>,
 ) -> ColumnResidence {
     let unknown = ColumnResidence {
@@ -133,7 +132,8 @@ fn residence(
         ..ColumnResidence::default()
     };
     let hints = LoadHints {
-        predicates: predicates.to_vec(),
+        predicates: found.pruning.clone(),
+        limit: found.needed_rows(),
         ..LoadHints::with_dictionaries(dictionary.then_some(column).into_iter().collect())
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));
