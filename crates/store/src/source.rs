@@ -72,8 +72,8 @@ pub struct LoadHints {
     /// Columns (indices into the table's schema) of strings or binaries that must be
     /// [`crate::Encoding::Dictionary`] whatever their cardinality.
     pub dictionary: Vec<usize>,
-    /// Predicates over the table's schema. The caller needs only rows for which all of them are true, so that
-    /// other rows may be missing in the view, and the others have other numbers then. The view of such a load
+    /// Predicates over the table's schema. The caller needs only rows that satisfy all of them. Other rows
+    /// may be missing in the view, which changes the numbers of rows. The view of such a load
     /// has an id of its own.
     pub predicates: Vec<Arc<dyn PhysicalExpr>>,
     /// The number of rows that the caller needs, if any rows will do and there are no predicates.

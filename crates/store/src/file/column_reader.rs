@@ -27,7 +27,7 @@ use rayon::prelude::*;
 use super::column_bytes::{ColumnBytes, Piece};
 use super::column_shape::column_shape;
 use super::files::TableFiles;
-use super::page_index::pages_of_rows;
+use super::ranges::read_pieces;
 use crate::damage::contained;
 use crate::decode::{STRICT, plain_type};
 use crate::encode::LocalChunk;
@@ -129,46 +129,6 @@ impl Readers {
             columns: readers.collect::<Result<Vec<_>>>()?,
             fields: fields.collect(),
         })
-    }
-
-    /// The ranges of a column's bytes in each row group of a run.
-    pub(super) fn ranges(&self, run: &Run, column: usize) -> Vec<Vec<Range<u64>>> {
-        let ColumnReader::Stored { leaf, located, .. } = &self.columns[column][run.file] else {
-            return Vec::new();
-        };
-        let file = &self.row_groups.files[run.file];
-        let ranges = run.row_groups.clone().map(|group| {
-            let chunk = file.metadata.row_group(group).column(*leaf);
-            let whole = byte_range(chunk);
-            match self.pages_of(run.file, group, *leaf).filter(|_| *located) {
-                Some((mut pages, _)) => {
-                    let pages_of_file = file.pages.as_ref();
-                    let first = pages_of_file.and_then(|pages| pages.locations.get(&(group, *leaf))?.first());
-                    let first = first.map_or(whole.start, |page| page.offset.max(0) as u64);
-                    if whole.start < first {
-                        pages.insert(0, whole.start..first);
-                    }
-                    pages
-                }
-                None => vec![whole],
-            }
-        });
-        ranges.collect()
-    }
-
-    /// The pages of a row group with the rows that are read, and all of their rows; none if the row group is
-    /// read whole, or its pages are not located.
-    pub(super) fn pages_of(
-        &self,
-        file: usize,
-        group: usize,
-        leaf: usize,
-    ) -> Option<(Vec<Range<u64>>, usize)> {
-        let rows = self.row_groups.partial.get(&(file, group))?;
-        let file = &self.row_groups.files[file];
-        let pages = file.pages.as_ref()?.locations.get(&(group, leaf))?;
-        let all = file.metadata.row_group(group).num_rows().max(0) as usize;
-        Some(pages_of_rows(pages, all, rows))
     }
 
     /// Units of work: a column of consecutive chunks, in the order of their chunks. There are enough of them
@@ -365,17 +325,6 @@ pub(super) fn leaf_of(descriptor: &SchemaDescriptor, root: usize) -> Option<usiz
     leaves.next().is_none().then_some(leaf)
 }
 
-/// Reads ranges of a local file.
-fn read_pieces(file: &OpenFile, ranges: Vec<Range<u64>>) -> Result<Vec<Piece>> {
-    let pieces = ranges.into_iter().map(|range| {
-        Ok(Piece {
-            start: range.start,
-            bytes: file.read((range.start, range.end - range.start))?,
-        })
-    });
-    pieces.collect()
-}
-
 /// The reader of a column of the table in a file, which has a number among the files.
 fn reader(
     (row_groups, number): (&RowGroups, usize),
@@ -471,15 +420,6 @@ fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
         && column.page_encoding_stats_mask().is_some_and(|mask| {
             mask.is_only(PageEncoding::RLE_DICTIONARY) || mask.is_only(PageEncoding::PLAIN_DICTIONARY)
         })
-}
-
-/// The bytes of a column chunk, its dictionary page included. Negative lengths are read as 0.
-fn byte_range(column: &ColumnChunkMetaData) -> Range<u64> {
-    let start = column
-        .dictionary_page_offset()
-        .unwrap_or_else(|| column.data_page_offset());
-    let start = u64::try_from(start).unwrap_or(0);
-    start..start.saturating_add(u64::try_from(column.compressed_size()).unwrap_or(0))
 }
 
 /// Decodes a row group, or the `partial` ranges of its rows.

@@ -34,6 +34,7 @@ mod on_device;
 mod page_index;
 mod parquet;
 mod part;
+mod ranges;
 mod selection;
 mod table;
 

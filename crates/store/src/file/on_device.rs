@@ -66,8 +66,8 @@ impl Refused {
 }
 
 impl Readers {
-    /// The metadata of a column in all row groups of a chunk whose files have it, with the share of their
-    /// rows that are read.
+    /// The metadata of a column in all row groups of a chunk that have it, with the share of their rows
+    /// that is read.
     fn column_chunks(
         &self,
         chunk: usize,

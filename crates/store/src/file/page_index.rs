@@ -1,4 +1,4 @@
-//! Page indexes: where the pages of a column chunk are, and the bounds of their values.
+//! Page indexes: the locations of the pages of a column chunk, and the bounds of their values.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -23,9 +23,9 @@ const MOST_BYTES: u64 = 32 << 20;
 pub(super) struct Wanted {
     /// Row groups of the file.
     pub(super) groups: Vec<usize>,
-    /// Leaf columns whose bounds are needed, where the file has them.
+    /// Leaf columns that need bounds of pages, if the file has these.
     pub(super) bounds: BTreeSet<usize>,
-    /// Leaf columns whose pages are to be located. Row groups that lack one are left out.
+    /// Leaf columns that need locations of pages. Row groups without them are left out.
     pub(super) locations: BTreeSet<usize>,
 }
 
@@ -131,7 +131,7 @@ fn range(start: i64, length: i32) -> Option<Range<u64>> {
 }
 
 impl PageIndex {
-    /// The same if the pages of all row groups are where they can be.
+    /// The same if all locations of pages are possible.
     fn only_valid(self, file: &OpenFile, leaves: &BTreeSet<usize>) -> Option<Self> {
         let mut numbers = 0..self.groups.len();
         let valid = numbers.all(|number| {

@@ -50,7 +50,7 @@ impl ParquetFormat {
         format!("{:?}", self.int96)
     }
 
-    /// The row groups of a version, whose footers are read once.
+    /// The row groups of a version. Footers are read once.
     pub(super) async fn row_groups(&self, files: &TableFiles, version: &Version) -> Result<Arc<RowGroups>> {
         let read = async || {
             let sources = files.now().await?;
@@ -60,7 +60,7 @@ impl ParquetFormat {
         version.row_groups.get_or_try_init(read).await.map(Arc::clone)
     }
 
-    /// The rows that may satisfy predicates, in row groups of which these columns are `read`.
+    /// The rows that may satisfy predicates. `read`: the columns that are read of them.
     pub(super) async fn select(
         &self,
         files: &TableFiles,

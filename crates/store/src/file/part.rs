@@ -213,7 +213,7 @@ impl FileTable {
     }
 }
 
-/// The rows that the query needs, if that is known without reading.
+/// The rows that the query needs, if an earlier load has found them.
 fn known_selection(version: &Version, hints: &LoadHints) -> Option<Arc<Selection>> {
     match hints.limit.filter(|_| hints.predicates.is_empty()) {
         Some(rows) => Some(Arc::new(version.row_groups.get()?.first(rows))),

@@ -97,7 +97,7 @@ pub(crate) struct Version {
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers, and the chunks formed from their row groups.
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
-    /// Parts of the rows whose columns were loaded.
+    /// Loaded parts of the rows.
     pub(crate) slices: Slices,
     /// Locks by column.
     loaders: Mutex<HashMap<usize, Arc<Loader>>>,

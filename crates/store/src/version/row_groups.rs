@@ -169,7 +169,7 @@ impl RowGroups {
         }
     }
 
-    /// The first row groups, as far as `rows` rows.
+    /// The first row groups with at least `rows` rows, or all.
     pub(crate) fn first(&self, rows: u64) -> Selection {
         let groups: Vec<_> = self.all().filter(|(_, _, rows)| *rows > 0).collect();
         let mut before = 0;

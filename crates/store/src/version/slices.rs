@@ -1,8 +1,8 @@
 //! Slices of a table: the row groups that the predicates of some queries need.
 //!
 //! A query with predicates may load its columns for a part of the rows only. Such a part is a table of its
-//! own, with a [`TableId`], chunks and columns. A query whose predicates need row groups outside of a slice
-//! never sees it, so that no reader has to know missing rows. A column is loaded whole as soon as its slices
+//! own, with a [`TableId`], chunks and columns. A query that needs other row groups never gets the slice, so that
+//! readers do not handle missing rows. A column is loaded whole as soon as its slices
 //! would cost more bytes than the whole column: all loads of a column together read at most twice its bytes.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use super::row_groups::RowGroups;
 use crate::load_report::Pruning;
 use crate::source::TableId;
 
-/// Maximum number of slices of a version, and of predicates whose row groups are recorded.
+/// Maximum number of slices of a version, and of recorded selections.
 const KEPT: usize = 64;
 
 /// Rows of a row group that a query needs.
@@ -116,7 +116,7 @@ impl Slices {
             .push((predicates.to_vec(), Arc::clone(selection)));
     }
 
-    /// A slice with all rows of a selection for which `has` holds, preferably with no other rows.
+    /// A slice with all rows of a selection that satisfies `has`, preferably without other rows.
     pub(crate) fn covering(&self, selection: &Selection, has: impl Fn(&Slice) -> bool) -> Option<Arc<Slice>> {
         let mut known = self.0.lock();
         let exact = |slice: &Arc<Slice>| slice.selection.groups == selection.groups && has(slice);

@@ -1,6 +1,7 @@
 //! Tests of the store, in one binary, because each binary links all of DataFusion.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod bloom_filters;
 mod cache;
 mod data;
 mod device_pages;
@@ -14,4 +15,5 @@ mod pages;
 mod round_trip;
 mod row_groups;
 mod sql;
+mod statistics;
 mod zones;

@@ -97,7 +97,7 @@ fn pages_of(is_version_2: bool) -> WriterPropertiesBuilder {
     }
 }
 
-/// Encodings, codecs and versions of pages, of which some are read.
+/// Some pages are read, in all encodings, codecs and versions.
 #[tokio::test]
 async fn pages_of_every_kind_are_read_alone() {
     let decoder = page_decoder();
@@ -149,7 +149,7 @@ async fn pages_of_every_kind_are_read_alone() {
     }
 }
 
-/// Columns whose pages end at other rows.
+/// The pages of one column end at other rows.
 #[tokio::test]
 async fn host_decodes_columns_whose_pages_end_elsewhere() {
     let wide: ArrayRef = Arc::new(StringArray::from_iter_values(

@@ -26,8 +26,7 @@ use crate::error::Result;
 use crate::pool::on_pool;
 use crate::prune::by_index;
 
-/// Bytes to read of a filter whose length the file does not state. Filters of all writers are smaller unless
-/// they are told otherwise.
+/// Bytes to read of a filter of unknown length: the limit of most writers, and the header.
 const UNKNOWN_LENGTH: u64 = (1 << 20) + 64;
 
 /// The Bloom filters of the columns of equalities, by row group. Columns are named by their index.
@@ -99,7 +98,7 @@ impl BloomFilters {
     }
 }
 
-/// The filters of columns of which an equality or IN requires values.
+/// The filters of columns in equalities and IN.
 fn wanted(candidates: &Candidates, keep: &[bool]) -> Vec<Wanted> {
     let guarantees = candidates.predicates.iter().flat_map(|predicate| {
         let named = by_index(&candidates.schema, predicate);
@@ -195,7 +194,7 @@ impl Candidates {
     }
 }
 
-/// The value with the bytes that a file has of it; `None` for types whose bytes are not unique.
+/// The value in the type that a filter hashes; `None` for types with several representations of a value.
 fn stored_value(value: &ScalarValue) -> Option<ScalarValue> {
     use ScalarValue::{
         Date32, Decimal128, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64,

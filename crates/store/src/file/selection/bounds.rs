@@ -1,4 +1,4 @@
-//! Bounds of columns by row group, as far as the statistics of a file are to be trusted.
+//! Bounds of columns by row group, from the statistics that are trusted.
 //!
 //! - Floats have no upper bound: statistics leave NaN out, which is greater than all numbers. A lower bound
 //!   of 0.0 stands for -0.0, too.
@@ -55,7 +55,7 @@ pub(in crate::file) enum Trust {
     Both,
 }
 
-/// The files of a table with their schemas, in which columns are found.
+/// The files of a table with their schemas.
 pub(in crate::file) struct FilePlaces<'a> {
     files: &'a TableFiles,
     row_groups: &'a RowGroups,
@@ -186,7 +186,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Without bounds; `nulls`: the number of NULLs where it is known.
+    /// Without bounds. `nulls`: the numbers of NULLs, if known.
     fn unknown(table: &DataType, nulls: UInt64Array) -> Self {
         let unknown = new_null_array(table, nulls.len());
         Self {
@@ -196,8 +196,7 @@ impl Bounds {
         }
     }
 
-    /// The bounds that are usable. `usable`: where they are defined by the format; `exact`: where both are
-    /// values.
+    /// The bounds that are usable. `usable`: whether the format defines them; `exact`: whether both are values.
     pub(super) fn trusted(
         (lower, upper): (ArrayRef, ArrayRef),
         nulls: UInt64Array,

@@ -1,7 +1,7 @@
-//! The row groups of Parquet files that may have rows for which predicates are true.
+//! The row groups of Parquet files that may have rows that satisfy predicates.
 //!
-//! A load reads the footers first. Row groups whose statistics contradict a predicate are left out
-//! ([`bounds`]), then those whose Bloom filters have none of the values of an equality ([`bloom`]). Of the
+//! A load reads the footers first. Row groups with statistics that contradict a predicate are left out
+//! ([`bounds`]), then those with Bloom filters that exclude the values of an equality ([`bloom`]). Of the
 //! others, only pages that their bounds leave are read ([`pages`]). Every
 //! bound that is missing or not to be trusted counts as unknown, and a predicate over unknown bounds keeps
 //! the row group.
@@ -41,7 +41,7 @@ struct Candidates {
     columns: Vec<(usize, Vec<Place>)>,
 }
 
-/// The row groups that may have rows for which all predicates are true. The predicates are over the table's
+/// The row groups that may have rows that satisfy all predicates. The predicates are over the table's
 /// schema. `read`: the columns that are read.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! The page index of a column has the bounds of its pages. A predicate over one column thus leaves ranges of
 //! rows. They are extended to pages of all columns that are read, because the device decodes whole pages;
-//! columns whose pages end at other rows are decoded by the host.
+//! the host decodes columns with pages that end at other rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
