@@ -194,8 +194,10 @@ impl Facts {
             Fact::one("grid", report.grid.to_string()),
         ];
         facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
-        facts.extend(report.loaded.as_deref().and_then(column_chunks));
-        facts.extend(report.loaded.as_deref().and_then(row_groups));
+        if let Some(load) = &report.loaded {
+            facts.extend(column_chunks(load).map(|sides| Fact::one("column chunks", sides)));
+            facts.extend(row_groups(load).map(|read| Fact::one("row groups", read)));
+        }
         let rows = report.build_side_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("build side rows", rows));
         let memories = report.build_sides.iter().enumerate();
@@ -263,8 +265,10 @@ impl Facts {
             Fact::one("read", size(report.device_bytes) + &rate(report)),
             Fact::one("over the link", size(report.link_bytes)),
         ];
-        facts.extend(report.loaded.as_deref().and_then(from_files));
-        facts.extend(report.loaded.as_deref().and_then(from_disk));
+        if let Some(load) = &report.loaded {
+            facts.extend(from_files(load).map(|read| Fact::one("from files", read)));
+            facts.extend(from_disk(load).map(|read| Fact::one("from the column cache", read)));
+        }
         Self(facts)
     }
 }

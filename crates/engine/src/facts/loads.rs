@@ -1,11 +1,10 @@
-//! Facts of the load of a pipeline's columns from files.
+//! Values of the facts on the load of a pipeline's columns from files.
 
-use super::fact::Fact;
 use galatea_base::reason::{milliseconds, size};
 use galatea_store::LoadReport;
 
 /// The column chunks that a load has decoded on each side, with the reasons of the host.
-pub(super) fn column_chunks(load: &LoadReport) -> Option<Fact> {
+pub(super) fn column_chunks(load: &LoadReport) -> Option<String> {
     let on_host = load.on_host();
     let reasons = load.host_reasons.iter();
     let reasons: Vec<String> = reasons
@@ -19,19 +18,19 @@ pub(super) fn column_chunks(load: &LoadReport) -> Option<Fact> {
         "{} decoded on the GPU, {on_host} on the CPU{reasons}",
         load.on_device
     );
-    (load.on_device + on_host > 0).then(|| Fact::one("column chunks", sides))
+    (load.on_device + on_host > 0).then(|| sides)
 }
 
 /// The bytes that a load has read, with time and rate.
-pub(super) fn from_files(load: &LoadReport) -> Option<Fact> {
+pub(super) fn from_files(load: &LoadReport) -> Option<String> {
     let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
     let (read, time) = (size(load.bytes_read), milliseconds(load.time));
     let read = format!("{read} in {time} at {}", gigabytes(rate));
-    (load.bytes_read > 0).then(|| Fact::one("from files", read))
+    (load.bytes_read > 0).then(|| read)
 }
 
 /// The row groups that a load has read, and those that its query does not need.
-pub(super) fn row_groups(load: &LoadReport) -> Option<Fact> {
+pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
     let pruning = load.pruning?;
     let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages + pruning.by_limit;
     let read = match pruning.bytes {
@@ -56,16 +55,16 @@ pub(super) fn row_groups(load: &LoadReport) -> Option<Fact> {
     if pruning.pages_read < pruning.pages && pruning.bytes > 0 {
         text += &format!("; {} of {} pages", pruning.pages_read, pruning.pages);
     }
-    Some(Fact::one("row groups", text))
+    Some(text)
 }
 
 /// The columns that a load has read from the column cache on disk, with time and rate.
-pub(super) fn from_disk(load: &LoadReport) -> Option<Fact> {
+pub(super) fn from_disk(load: &LoadReport) -> Option<String> {
     let rate = load.disk_bytes as f64 / load.disk_time.as_secs_f64().max(f64::MIN_POSITIVE);
     let (read, time) = (size(load.disk_bytes), milliseconds(load.disk_time));
     let columns = load.disk_columns;
     let read = format!("{columns} columns, {read} in {time} at {}", gigabytes(rate));
-    (columns > 0).then(|| Fact::one("from the column cache", read))
+    (columns > 0).then(|| read)
 }
 
 /// A number of bytes per second.

@@ -1,8 +1,13 @@
 //! The bytes of a column chunk, as a reader for the parquet crate.
 
+use std::ops::Range;
+
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::{Buf, Bytes};
+
+use crate::error::Result as StoreResult;
+use crate::version::OpenFile;
 
 /// Consecutive bytes of a file.
 #[derive(Debug, Clone)]
@@ -35,6 +40,17 @@ impl ColumnBytes {
         }
         Ok(piece.bytes.slice(from..to))
     }
+}
+
+/// Reads ranges of a local file.
+pub(super) fn read_pieces(file: &OpenFile, ranges: Vec<Range<u64>>) -> StoreResult<Vec<Piece>> {
+    let pieces = ranges.into_iter().map(|range| {
+        Ok(Piece {
+            start: range.start,
+            bytes: file.read((range.start, range.end - range.start))?,
+        })
+    });
+    pieces.collect()
 }
 
 /// The bytes of pieces one after the other.

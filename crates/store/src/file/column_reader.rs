@@ -24,10 +24,9 @@ use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_sc
 use galatea_parquet::{ColumnShape, Lanes};
 use rayon::prelude::*;
 
-use super::column_bytes::{ColumnBytes, Piece};
+use super::column_bytes::{ColumnBytes, Piece, read_pieces};
 use super::column_shape::column_shape;
 use super::files::TableFiles;
-use super::ranges::read_pieces;
 use crate::damage::contained;
 use crate::decode::{STRICT, plain_type};
 use crate::encode::LocalChunk;

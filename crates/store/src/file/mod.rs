@@ -34,10 +34,11 @@ mod on_device;
 mod page_index;
 mod parquet;
 mod part;
+mod partial;
 mod ranges;
 mod selection;
 mod table;
 
 pub use self::guarded::{GuardedParquet, guarded_as, parquet_source};
-pub(crate) use self::part::PartialLoads;
+pub(crate) use self::partial::PartialLoads;
 pub use self::table::FileTable;

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
+use ::parquet::file::page_index::offset_index::PageLocation;
 use arrow::datatypes::TimeUnit;
 use datafusion::config::ParquetOptions;
 use datafusion::physical_expr::PhysicalExpr;
@@ -87,17 +88,16 @@ impl ParquetFormat {
         for (number, file) in row_groups.files.iter().enumerate() {
             let groups = row_groups.partial.keys().filter(|(of, _)| *of == number);
             let groups: Vec<usize> = groups.map(|(_, group)| *group).collect();
-            let mut locations = HashMap::new();
-            // Each column by itself, because a file may have the page index of some columns only.
-            for places in &places {
-                if let (Place::Stored { leaf, .. }, false) = (&places[number], groups.is_empty()) {
-                    let wanted = Wanted {
-                        groups: groups.clone(),
-                        locations: BTreeSet::from([*leaf]),
-                        ..Wanted::default()
-                    };
-                    let index = read_index(files, file, wanted).await;
-                    locations.extend(index.into_iter().flat_map(PageIndex::into_locations));
+            let leaves = places.iter().filter_map(|places| match &places[number] {
+                Place::Stored { leaf, .. } => Some(*leaf),
+                _ => None,
+            });
+            let leaves: BTreeSet<usize> = leaves.collect();
+            let mut locations = located(files, file, &groups, leaves.clone()).await;
+            if locations.len() < groups.len() * leaves.len() {
+                // The file has the page index of some columns only.
+                for leaf in leaves {
+                    locations.extend(located(files, file, &groups, BTreeSet::from([leaf])).await);
                 }
             }
             let pages = (!locations.is_empty()).then(|| FilePages {
@@ -265,6 +265,26 @@ async fn fetch(objects: &dyn ObjectStore, readers: &Readers, chunk: usize, colum
         fetched.push(Some(groups.collect()));
     }
     Ok(fetched)
+}
+
+/// The locations of the pages of leaf columns, by row group and leaf column, in the row groups that have them
+/// for all of these.
+async fn located(
+    files: &TableFiles,
+    file: &OpenFile,
+    groups: &[usize],
+    leaves: BTreeSet<usize>,
+) -> HashMap<(usize, usize), Vec<PageLocation>> {
+    if groups.is_empty() || leaves.is_empty() {
+        return HashMap::new();
+    }
+    let wanted = Wanted {
+        groups: groups.to_vec(),
+        locations: leaves,
+        ..Wanted::default()
+    };
+    let index = read_index(files, file, wanted).await;
+    index.map_or_else(HashMap::new, PageIndex::into_locations)
 }
 
 /// Estimates the bytes of all cells from those encoded so far.

@@ -4,11 +4,9 @@ use std::ops::Range;
 
 use ::parquet::file::metadata::ColumnChunkMetaData;
 
-use super::column_bytes::Piece;
 use super::column_reader::{ColumnReader, Readers};
 use super::page_index::pages_of_rows;
-use crate::error::Result;
-use crate::version::{OpenFile, Run};
+use crate::version::Run;
 
 impl Readers {
     /// The ranges of a column's bytes in each row group of a run.
@@ -50,17 +48,6 @@ impl Readers {
         let all = file.metadata.row_group(group).num_rows().max(0) as usize;
         Some(pages_of_rows(pages, all, rows))
     }
-}
-
-/// Reads ranges of a local file.
-pub(super) fn read_pieces(file: &OpenFile, ranges: Vec<Range<u64>>) -> Result<Vec<Piece>> {
-    let pieces = ranges.into_iter().map(|range| {
-        Ok(Piece {
-            start: range.start,
-            bytes: file.read((range.start, range.end - range.start))?,
-        })
-    });
-    pieces.collect()
 }
 
 /// The bytes of a column chunk, its dictionary page included. Negative lengths are read as 0.

@@ -7,6 +7,7 @@
 
 mod loader;
 mod row_groups;
+mod selection;
 mod slices;
 mod source_file;
 mod stamp;
@@ -22,7 +23,8 @@ use parking_lot::Mutex;
 
 pub(crate) use self::loader::Loader;
 pub(crate) use self::row_groups::{FilePages, OpenFile, RowGroups, Run};
-pub(crate) use self::slices::{SelectedGroup, Selection, Slice, Slices};
+pub(crate) use self::selection::{SelectedGroup, Selection};
+pub(crate) use self::slices::{Slice, Slices};
 pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;
 use self::stamp::Stamp;

@@ -13,7 +13,7 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
-use super::slices::{SelectedGroup, Selection};
+use super::selection::{SelectedGroup, Selection};
 use super::source_file::SourceFile;
 use crate::damage::{contained_async, panicked, parquet_error};
 use crate::error::{Result, StoreError};

@@ -6,7 +6,6 @@
 //! would cost more bytes than the whole column: all loads of a column together read at most twice its bytes.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNode;
@@ -16,54 +15,11 @@ use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use parking_lot::Mutex;
 
 use super::row_groups::RowGroups;
-use crate::load_report::Pruning;
+use super::selection::Selection;
 use crate::source::TableId;
 
 /// Maximum number of slices of a version, and of recorded selections.
 const KEPT: usize = 64;
-
-/// Rows of a row group that a query needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SelectedGroup {
-    pub(crate) file: usize,
-    /// Its number in the file.
-    pub(crate) group: usize,
-    /// Ranges of rows within the row group, ascending and apart; `None` for all rows.
-    pub(crate) rows: Option<Vec<Range<usize>>>,
-}
-
-impl SelectedGroup {
-    /// Whether all rows of `other`, which is the same row group, are among these.
-    fn covers(&self, other: &Self) -> bool {
-        match (&self.rows, &other.rows) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(own), Some(others)) => others.iter().all(|needed| {
-                own.iter()
-                    .any(|range| range.start <= needed.start && needed.end <= range.end)
-            }),
-        }
-    }
-}
-
-/// The rows of a table that predicates select, by row group, in the order of the files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Selection {
-    pub(crate) groups: Vec<SelectedGroup>,
-    /// The counts of the pruning.
-    pub(crate) pruning: Pruning,
-}
-
-impl Selection {
-    /// Whether all rows of `other` are among these.
-    fn covers(&self, other: &Self) -> bool {
-        let mut own = self.groups.iter();
-        other.groups.iter().all(|needed| {
-            own.find(|group| (group.file, group.group) == (needed.file, needed.group))
-                .is_some_and(|group| group.covers(needed))
-        })
-    }
-}
 
 /// A part of a version's rows.
 #[derive(Debug)]
@@ -182,6 +138,10 @@ fn is_constant(predicate: &Arc<dyn PhysicalExpr>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load_report::Pruning;
+    use crate::version::SelectedGroup;
+    use std::ops::Range;
+
     use datafusion::physical_expr::expressions::lit;
 
     fn selection(groups: &[(usize, Option<Range<usize>>)]) -> Arc<Selection> {
