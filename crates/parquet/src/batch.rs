@@ -186,19 +186,21 @@ impl<'c> Batch<'c> {
         let mut body = levels.to_vec();
         // A page without values may have no compressed bytes at all.
         if expected > 0 {
-            let plain = codec.decompress(compressed, expected).map_err(|reason| {
-                let codec = codec.name();
-                self.damaged(number, byte, Problem::Compressed { codec, reason })
-            })?;
-            if plain.len() != expected as usize {
+            codec
+                .decompress(compressed, expected, &mut body)
+                .map_err(|reason| {
+                    let codec = codec.name();
+                    self.damaged(number, byte, Problem::Compressed { codec, reason })
+                })?;
+            let plain = body.len() - levels.len();
+            if plain != expected as usize {
                 let problem = Problem::Differs {
                     name: "decompressed size",
-                    number: plain.len() as i64,
+                    number: plain as i64,
                     expected: expected.into(),
                 };
                 return Err(self.damaged(number, byte, problem));
             }
-            body.extend(plain);
         }
         Ok(body)
     }

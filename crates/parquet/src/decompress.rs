@@ -5,6 +5,9 @@ use std::io::Read;
 use galatea_kernels::ParquetCodec;
 use parquet::basic::Compression;
 
+/// Bytes of memory that are reserved for each compressed byte before decompression.
+const LIKELY_RATIO: usize = 16;
+
 /// The side that decompresses the pages of a column chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -65,24 +68,24 @@ impl HostCodec {
         }
     }
 
-    /// Decompresses bytes, up to one byte more than `expected`. Memory grows with the bytes that there are,
-    /// not with the expected number.
+    /// Appends decompressed bytes to `plain`, up to one byte more than `expected`. Memory grows with the
+    /// bytes that there are, not with the expected number.
     ///
     /// # Errors
     /// The codec's message.
-    pub(crate) fn decompress(self, stored: &[u8], expected: u32) -> Result<Vec<u8>, String> {
+    pub(crate) fn decompress(self, stored: &[u8], expected: u32, plain: &mut Vec<u8>) -> Result<(), String> {
         let limit = u64::from(expected) + 1;
-        let mut plain = Vec::new();
+        plain.reserve((limit as usize).min(stored.len().saturating_mul(LIKELY_RATIO)));
         let read = match self {
             Self::Gzip => flate2::read::MultiGzDecoder::new(stored)
                 .take(limit)
-                .read_to_end(&mut plain),
+                .read_to_end(plain),
             Self::Brotli => brotli::Decompressor::new(stored, 4096)
                 .take(limit)
-                .read_to_end(&mut plain),
+                .read_to_end(plain),
             Self::Zstd => zstd::stream::read::Decoder::new(stored)
-                .and_then(|decoder| decoder.take(limit).read_to_end(&mut plain)),
+                .and_then(|decoder| decoder.take(limit).read_to_end(plain)),
         };
-        read.map(|_| plain).map_err(|error| error.to_string())
+        read.map(|_| ()).map_err(|error| error.to_string())
     }
 }

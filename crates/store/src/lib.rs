@@ -52,7 +52,7 @@ pub use error::{Result, StoreError};
 pub use file::{FileTable, GuardedParquet, guarded_as, parquet_source};
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, NoLayout, SlotLayout};
-pub use load_report::{HostReason, LoadReport};
+pub use load_report::{HostReason, LoadReport, Pruning};
 pub use node::check_partition;
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use page_decoder::PageDecoder;
@@ -69,5 +69,8 @@ pub use zones::KeyZones;
 
 /// The tuning policies of this crate.
 pub fn policies() -> Vec<galatea_base::policy::Policy> {
-    vec![page_decoder::DecodingPrices::listed()]
+    vec![
+        page_decoder::DecodingPrices::listed(),
+        file::PartialLoads::listed(),
+    ]
 }

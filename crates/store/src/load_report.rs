@@ -29,6 +29,8 @@ pub enum HostReason {
     Compiling,
     /// Other column chunks use all lanes of the device.
     DeviceBusy,
+    /// The predicates need rows that are not whole pages of the column.
+    PartOfPage,
     /// The device has too little memory.
     DeviceMemory,
     /// The device failed or was lost.
@@ -73,11 +75,33 @@ impl fmt::Display for HostReason {
             Self::Price => "faster",
             Self::Compiling => "kernels not compiled yet",
             Self::DeviceBusy => "device busy",
+            Self::PartOfPage => "rows within pages",
             Self::DeviceMemory => "device memory",
             Self::DeviceFailed => "device failed",
             Self::Damaged => "damaged pages",
         })
     }
+}
+
+/// Row groups and pages of Parquet files that a load skipped, because its query needs none of their rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// Row groups of the files.
+    pub row_groups: u64,
+    /// Row groups that were skipped because of their statistics.
+    pub by_statistics: u64,
+    /// Row groups that were skipped because of their Bloom filters.
+    pub by_bloom_filters: u64,
+    /// Row groups that were skipped because of the page index.
+    pub by_pages: u64,
+    /// Row groups that were skipped because a limit needs no more rows.
+    pub by_limit: u64,
+    /// Pages of the columns in the other row groups, if these have a page index.
+    pub pages: u64,
+    /// Those of them that have rows for the predicates.
+    pub pages_read: u64,
+    /// Bytes of the columns that were not read.
+    pub bytes: u64,
 }
 
 /// The outcome of a load of columns from files.
@@ -97,6 +121,8 @@ pub struct LoadReport {
     pub disk_bytes: u64,
     /// Time of reading from the column cache.
     pub disk_time: Duration,
+    /// The row groups that the query did not need; none for a query without predicates and limit.
+    pub pruning: Option<Pruning>,
 }
 
 impl LoadReport {
@@ -148,6 +174,7 @@ impl LoadCounts {
             disk_columns,
             disk_bytes,
             disk_time,
+            pruning: None,
         }
     }
 }

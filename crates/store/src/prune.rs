@@ -39,21 +39,18 @@ pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool
     prune_with(&view.schema, &statistics, predicates)
 }
 
-/// Like [`prune`], for predicates over `schema`, which has the columns of the statistics.
+/// Like [`prune`], for predicates over `schema`. The statistics name its columns by their index.
 pub(crate) fn prune_with(
     schema: &SchemaRef,
-    statistics: &ZoneStatistics<'_>,
+    statistics: &impl PruningStatistics,
     predicates: &[Arc<dyn PhysicalExpr>],
 ) -> Vec<bool> {
-    let mut keep = vec![true; statistics.chunk_rows.len()];
-    let schema = named_by_index(schema);
+    let mut keep = vec![true; statistics.num_containers()];
     for predicate in predicates {
-        // DataFusion does not recognise literals under casts as literals, so predicates are simplified first.
-        let pruned = by_index(predicate)
-            .and_then(|predicate| PhysicalExprSimplifier::new(&schema).simplify(predicate))
+        let pruned = by_index(schema, predicate)
             .and_then(|predicate| {
                 PruningPredicateBuilder::new()
-                    .with_file_schema(Arc::clone(&schema))
+                    .with_file_schema(named_by_index(schema))
                     .try_build(predicate)
             })
             .and_then(|predicate| predicate.prune(statistics));
@@ -73,8 +70,12 @@ fn named_by_index(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The predicate over the columns of [`named_by_index`].
-fn by_index(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+/// The predicate over the columns of [`named_by_index`]. DataFusion does not recognise literals under casts
+/// as literals, so it is simplified.
+pub(crate) fn by_index(
+    schema: &SchemaRef,
+    predicate: &Arc<dyn PhysicalExpr>,
+) -> Result<Arc<dyn PhysicalExpr>> {
     let rename = |expr: Arc<dyn PhysicalExpr>| {
         Ok(match expr.downcast_ref::<ColumnExpr>().map(ColumnExpr::index) {
             Some(index) => {
@@ -83,7 +84,8 @@ fn by_index(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> 
             None => Transformed::no(expr),
         })
     };
-    Arc::clone(predicate).transform(rename).data()
+    let named = Arc::clone(predicate).transform(rename).data()?;
+    PhysicalExprSimplifier::new(&named_by_index(schema)).simplify(named)
 }
 
 /// Zones as DataFusion's statistics. Columns are named by their index.

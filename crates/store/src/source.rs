@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use datafusion::physical_expr::PhysicalExpr;
 
 use crate::column::Column;
 use crate::error::{Result, StoreError};
@@ -65,12 +66,30 @@ pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
     }
 }
 
-/// Requirements of the caller on the encodings.
+/// Requirements of the caller on the columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadHints {
     /// Columns (indices into the table's schema) of strings or binaries that must be
     /// [`crate::Encoding::Dictionary`] whatever their cardinality.
     pub dictionary: Vec<usize>,
+    /// Predicates over the table's schema. The caller needs only rows that satisfy all of them. Other rows
+    /// may be missing in the view, which changes the numbers of rows. The view of such a load
+    /// has an id of its own.
+    pub predicates: Vec<Arc<dyn PhysicalExpr>>,
+    /// The number of rows that the caller needs, if any rows will do and there are no predicates.
+    pub limit: Option<u64>,
+    /// Whether the caller keeps no column for later loads.
+    pub is_temporary: bool,
+}
+
+impl LoadHints {
+    /// Hints that these columns of strings must have a dictionary.
+    pub fn with_dictionaries(columns: Vec<usize>) -> Self {
+        Self {
+            dictionary: columns,
+            ..Self::default()
+        }
+    }
 }
 
 /// A column of files that a cache on disk holds in its encoded form.

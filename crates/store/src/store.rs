@@ -202,6 +202,14 @@ impl Store {
         cache.eviction_epoch += 1;
     }
 
+    /// Drops a column, if it is cached.
+    pub(crate) fn drop_cached(&self, table: TableId, column: usize) {
+        let mut cache = self.cache.lock();
+        if cache.columns.remove(&(table, column)).is_some() {
+            cache.eviction_epoch += 1;
+        }
+    }
+
     /// Adds bytes to a load's reservation, evicting columns if necessary.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ impl Executor<'_> {
         if !stays {
             return None;
         }
-        let view = self.load(&pipeline.source, plan).await.ok()?;
+        let view = self.load(&pipeline, plan).await.ok()?;
         self.ready.lock().views.insert(pipeline.id(), view.clone());
         Some(view)
     }

@@ -73,8 +73,8 @@ impl Executor<'_> {
             let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
             match &pipeline.source {
                 PipelineSource::Plan(_) => return Ok(None),
-                source @ (PipelineSource::Stored(_) | PipelineSource::Files { .. }) => {
-                    let view = self.load(source, &plan).await.map_err(Failure::Store)?;
+                PipelineSource::Stored(_) | PipelineSource::Files { .. } => {
+                    let view = self.load(&pipeline, &plan).await.map_err(Failure::Store)?;
                     inputs.tables.push(view.id);
                 }
                 PipelineSource::Groups(_)

@@ -278,13 +278,13 @@ impl Executor<'_> {
             return Ok(view);
         }
         let PipelineSource::Plan(_) = source else {
-            return self.load(source, plan).await.map_err(Failure::Store);
+            return self.load(&pipeline, plan).await.map_err(Failure::Store);
         };
         let columns: Vec<usize> = plan.columns().into_iter().collect();
         if let Some(view) = self.ready.lock().plan(pipeline.id(), &columns) {
             return Ok(view);
         }
-        let view = self.load(source, plan).await.map_err(Failure::Store)?;
+        let view = self.load(&pipeline, plan).await.map_err(Failure::Store)?;
         self.ready.lock().keep_plan(pipeline.id(), columns, &view);
         Ok(view)
     }
@@ -292,15 +292,15 @@ impl Executor<'_> {
     /// Loads the columns that a pipeline reads from its source.
     pub(super) async fn load(
         &self,
-        source: &PipelineSource,
+        pipeline: &Pipeline,
         plan: &PipelinePlan,
     ) -> Result<TableView, StoreError> {
-        if matches!(source, PipelineSource::Files { .. }) {
+        if matches!(pipeline.source, PipelineSource::Files { .. }) {
             self.open_page_decoder().await;
         }
         let view = load(
             self.session,
-            source,
+            pipeline,
             plan,
             self.config,
             self.context,

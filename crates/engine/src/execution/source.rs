@@ -2,7 +2,7 @@
 
 use crate::config::GalateaConfig;
 use crate::device::RunError;
-use crate::graph::PipelineSource;
+use crate::graph::{Pipeline, PipelineSource};
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use galatea_base::reason::Reason;
 use galatea_codegen::PipelinePlan;
+use galatea_expression::{Expr, ExprKind, Function};
 use galatea_store::{
     ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableId, TableView, supports_type,
 };
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// Loads the columns of a pipeline, in ascending order, and encodes those that are not encoded yet.
 pub(super) async fn load(
     session: &Session,
-    source: &PipelineSource,
+    pipeline: &Pipeline,
     plan: &PipelinePlan,
     config: &GalateaConfig,
     context: &Arc<TaskContext>,
@@ -33,6 +34,7 @@ pub(super) async fn load(
     let store = session.engine().store();
     let mut columns: Vec<usize> = plan.columns().into_iter().collect();
     let mut dictionary: Vec<usize> = plan.dictionary_columns().into_iter().collect();
+    let source = &pipeline.source;
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
         PipelineSource::Files { scan, table } => table.or_made(|| {
@@ -61,13 +63,35 @@ pub(super) async fn load(
             stored.snapshot() as Arc<dyn ColumnSource>
         }
     };
-    let hints = LoadHints { dictionary };
+    let hints = LoadHints {
+        dictionary,
+        predicates: match (source, is_sampled(plan)) {
+            (PipelineSource::Files { .. }, false) => pipeline.pruning.clone(),
+            _ => Vec::new(),
+        },
+        limit: pipeline.needed_rows(),
+        is_temporary: !config.cache_files.0,
+    };
     let view = table.load(&columns, &hints, Some(progress)).await?;
     if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
         // The view keeps the data that this query needs.
         store.clear_cache();
     }
     Ok(view)
+}
+
+/// Whether rows are selected by their numbers in the table.
+fn is_sampled(plan: &PipelinePlan) -> bool {
+    let is_drawn = |filter: &Expr| {
+        matches!(
+            filter.kind(),
+            ExprKind::Call {
+                function: Function::Drawn { .. },
+                ..
+            }
+        )
+    };
+    plan.filters.iter().any(is_drawn)
 }
 
 /// The plan projected to those columns, the only ones that are encoded. If rows are only counted, any one

@@ -1,5 +1,6 @@
 //! The named facts of a pipeline.
 
+use super::loads::{column_chunks, from_disk, from_files, gigabytes, row_groups};
 use crate::graph::{PipelineRef, PipelineSource, Prediction};
 use crate::joins::JoinAlgorithm;
 use crate::report::RunReport;
@@ -10,7 +11,6 @@ use galatea_base::reason::{milliseconds, size};
 use galatea_codegen::aggregate::AggregateCall;
 use galatea_codegen::{RowOrder, SinkPlan, WindowInput};
 use galatea_expression::{Expr, ExprKind, WindowFunction};
-use galatea_store::LoadReport;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -194,7 +194,10 @@ impl Facts {
             Fact::one("grid", report.grid.to_string()),
         ];
         facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
-        facts.extend(report.loaded.as_deref().and_then(column_chunks));
+        if let Some(load) = &report.loaded {
+            facts.extend(column_chunks(load).map(|sides| Fact::one("column chunks", sides)));
+            facts.extend(row_groups(load).map(|read| Fact::one("row groups", read)));
+        }
         let rows = report.build_side_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("build side rows", rows));
         let memories = report.build_sides.iter().enumerate();
@@ -262,50 +265,12 @@ impl Facts {
             Fact::one("read", size(report.device_bytes) + &rate(report)),
             Fact::one("over the link", size(report.link_bytes)),
         ];
-        facts.extend(report.loaded.as_deref().and_then(from_files));
-        facts.extend(report.loaded.as_deref().and_then(from_disk));
+        if let Some(load) = &report.loaded {
+            facts.extend(from_files(load).map(|read| Fact::one("from files", read)));
+            facts.extend(from_disk(load).map(|read| Fact::one("from the column cache", read)));
+        }
         Self(facts)
     }
-}
-
-/// The column chunks that a load has decoded on each side, with the reasons of the host.
-fn column_chunks(load: &LoadReport) -> Option<Fact> {
-    let on_host = load.on_host();
-    let reasons = load.host_reasons.iter();
-    let reasons: Vec<String> = reasons
-        .map(|(reason, count)| format!("{count} {reason}"))
-        .collect();
-    let reasons = match reasons.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", reasons.join(", ")),
-    };
-    let sides = format!(
-        "{} decoded on the GPU, {on_host} on the CPU{reasons}",
-        load.on_device
-    );
-    (load.on_device + on_host > 0).then(|| Fact::one("column chunks", sides))
-}
-
-/// The bytes that a load has read, with time and rate.
-fn from_files(load: &LoadReport) -> Option<Fact> {
-    let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let (read, time) = (size(load.bytes_read), milliseconds(load.time));
-    let read = format!("{read} in {time} at {}", gigabytes(rate));
-    (load.bytes_read > 0).then(|| Fact::one("from files", read))
-}
-
-/// The columns that a load has read from the column cache on disk, with time and rate.
-fn from_disk(load: &LoadReport) -> Option<Fact> {
-    let rate = load.disk_bytes as f64 / load.disk_time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let (read, time) = (size(load.disk_bytes), milliseconds(load.disk_time));
-    let columns = load.disk_columns;
-    let read = format!("{columns} columns, {read} in {time} at {}", gigabytes(rate));
-    (columns > 0).then(|| Fact::one("from the column cache", read))
-}
-
-/// A number of bytes per second.
-fn gigabytes(rate: f64) -> String {
-    format!("{:.2} GB/s", rate / 1e9)
 }
 
 /// The rate at which kernels read, and the measured maximum of the device.

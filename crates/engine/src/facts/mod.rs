@@ -4,6 +4,7 @@
 
 mod bytes;
 mod fact;
+mod loads;
 
 pub(crate) use bytes::ByteCount;
 pub(crate) use fact::{Fact, Facts, files};

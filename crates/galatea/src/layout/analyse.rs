@@ -146,8 +146,9 @@ async fn load(ctx: &SessionContext, table: &TableReference, column: &str) -> Res
     let schema = provider.schema();
     let index = column_index(&schema, table, column)?;
     let text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();
-    let hints = |index: usize, data_type: &DataType| LoadHints {
-        dictionary: if text(data_type) { vec![index] } else { Vec::new() },
+    let hints = |index: usize, data_type: &DataType| match text(data_type) {
+        true => LoadHints::with_dictionaries(vec![index]),
+        false => LoadHints::default(),
     };
     if let Some(table) = LaidOutTable::of(ctx, &provider, store).await? {
         let hints = hints(index, schema.field(index).data_type());

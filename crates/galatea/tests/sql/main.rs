@@ -58,6 +58,7 @@ mod packed;
 mod pairs;
 mod parquet_contents;
 mod parquet_decoding;
+mod partial_loads;
 mod partition_counts;
 mod partitions;
 mod parts;

@@ -125,12 +125,10 @@ fn every_codec() {
             Compression::ZSTD(ZstdLevel::default()),
         ] {
             for version in VERSIONS {
-                for (nulls, encodings) in [
-                    (Nulls::Runs, Encodings::Plain),
-                    (Nulls::All, Encodings::Plain),
-                    (Nulls::Random, Encodings::Dictionary),
-                    (Nulls::Forbidden, Encodings::Delta),
-                ] {
+                let patterns = [Nulls::Runs, Nulls::Random, Nulls::Forbidden];
+                let all = Encodings::ALL.into_iter().enumerate();
+                let all = all.map(|(number, encodings)| (patterns[number % 3], encodings));
+                for (nulls, encodings) in all.chain([(Nulls::All, Encodings::Plain)]) {
                     check(
                         &bench,
                         &Sample {

@@ -1,32 +1,66 @@
 //! The bytes of a column chunk, as a reader for the parquet crate.
 
+use std::ops::Range;
+
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::{Buf, Bytes};
 
-/// The bytes of one column chunk, as a file without other contents.
-pub(super) struct ColumnBytes {
+use crate::error::Result as StoreResult;
+use crate::version::OpenFile;
+
+/// Consecutive bytes of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
     /// Their start in the file.
     pub(super) start: u64,
     pub(super) bytes: Bytes,
+}
+
+/// The bytes of one column chunk that are read, as a file without other contents.
+pub(super) struct ColumnBytes {
+    /// The pieces, in the order of the file.
+    pub(super) pieces: Vec<Piece>,
     pub(super) file_size: u64,
 }
 
 impl ColumnBytes {
     fn range(&self, start: u64, length: Option<usize>) -> Result<Bytes, ParquetError> {
         let outside = || ParquetError::EOF(format!("bytes from {start} on are not in the column chunk"));
-        let from = start
-            .checked_sub(self.start)
-            .and_then(|from| usize::try_from(from).ok())
-            .ok_or_else(outside)?;
+        let number = self.pieces.partition_point(|piece| piece.start <= start);
+        let piece = number.checked_sub(1).and_then(|number| self.pieces.get(number));
+        let piece = piece.ok_or_else(outside)?;
+        let from = usize::try_from(start - piece.start).map_err(|_| outside())?;
         let to = match length {
             Some(length) => from.checked_add(length).ok_or_else(outside)?,
-            None => self.bytes.len(),
+            None => piece.bytes.len(),
         };
-        if from > to || to > self.bytes.len() {
+        if from > to || to > piece.bytes.len() {
             return Err(outside());
         }
-        Ok(self.bytes.slice(from..to))
+        Ok(piece.bytes.slice(from..to))
+    }
+}
+
+/// Reads ranges of a local file.
+pub(super) fn read_pieces(file: &OpenFile, ranges: Vec<Range<u64>>) -> StoreResult<Vec<Piece>> {
+    let pieces = ranges.into_iter().map(|range| {
+        Ok(Piece {
+            start: range.start,
+            bytes: file.read((range.start, range.end - range.start))?,
+        })
+    });
+    pieces.collect()
+}
+
+/// The bytes of pieces one after the other.
+pub(super) fn joined(pieces: &[Piece]) -> Bytes {
+    match pieces {
+        [piece] => piece.bytes.clone(),
+        pieces => pieces
+            .iter()
+            .flat_map(|piece| piece.bytes.iter().copied())
+            .collect(),
     }
 }
 

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
 use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::schema::types::SchemaDescriptor;
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
 use galatea_parquet::{ColumnShape, Lanes};
 use rayon::prelude::*;
 
-use super::column_bytes::ColumnBytes;
+use super::column_bytes::{ColumnBytes, Piece, read_pieces};
 use super::column_shape::column_shape;
 use super::files::TableFiles;
 use crate::damage::contained;
@@ -63,11 +63,13 @@ pub(super) enum ColumnReader {
         dictionary: Option<ArrowReaderMetadata>,
         /// The column's shape, if the device decodes it to the same values.
         shape: Option<ColumnShape>,
+        /// Whether the pages of all row groups that are read in part are located.
+        located: bool,
     },
 }
 
-/// The bytes of a column of a chunk: of each run, if they were fetched, the bytes in each row group.
-pub(super) type Fetched = Vec<Option<Vec<Bytes>>>;
+/// The bytes of a column of a chunk: of each run, if they were fetched, the pieces of each row group.
+pub(super) type Fetched = Vec<Option<Vec<Vec<Piece>>>>;
 
 /// A column of consecutive chunks, which one thread or one lane of the device decodes.
 #[derive(Debug, Clone)]
@@ -100,18 +102,24 @@ impl Readers {
             .collect::<Result<Vec<_>>>()?;
         let in_files = files.file_schema.fields().len();
         let readers = columns.iter().map(|index| {
-            let of_column = row_groups.files.iter().zip(&schemas).map(|(file, schema)| {
-                if let Some(partition) = index.checked_sub(in_files) {
-                    let value = file.source.partition_values.get(partition).cloned();
-                    return value
-                        .map(ColumnReader::Constant)
-                        .ok_or_else(|| StoreError::UnsupportedSource {
-                            table: file.source.name(),
-                            reason: "it comes without values of the partition columns".to_owned(),
-                        });
-                }
-                reader(file, schema, files.schema.field(*index))
-            });
+            let of_column =
+                row_groups
+                    .files
+                    .iter()
+                    .enumerate()
+                    .zip(&schemas)
+                    .map(|((number, file), schema)| {
+                        if let Some(partition) = index.checked_sub(in_files) {
+                            let value = file.source.partition_values.get(partition).cloned();
+                            return value.map(ColumnReader::Constant).ok_or_else(|| {
+                                StoreError::UnsupportedSource {
+                                    table: file.source.name(),
+                                    reason: "it comes without values of the partition columns".to_owned(),
+                                }
+                            });
+                        }
+                        reader((row_groups, number), file, schema, files.schema.field(*index))
+                    });
             of_column.collect::<Result<Vec<_>>>()
         });
         let fields = columns.iter().map(|index| files.schema.field(*index).clone());
@@ -120,18 +128,6 @@ impl Readers {
             columns: readers.collect::<Result<Vec<_>>>()?,
             fields: fields.collect(),
         })
-    }
-
-    /// Start and length of a column's bytes in each row group of a run.
-    pub(super) fn ranges(&self, run: &Run, column: usize) -> Vec<(u64, u64)> {
-        let ColumnReader::Stored { leaf, .. } = &self.columns[column][run.file] else {
-            return Vec::new();
-        };
-        let metadata = &self.row_groups.files[run.file].metadata;
-        run.row_groups
-            .clone()
-            .map(|group| byte_range(metadata.row_group(group).column(*leaf)))
-            .collect()
     }
 
     /// Units of work: a column of consecutive chunks, in the order of their chunks. There are enough of them
@@ -183,7 +179,10 @@ impl Readers {
         let refused = match self.encode_on_device(&decoder, encoder, unit, &bytes)? {
             Ok(encoded) => {
                 count(None);
-                let length = |bytes: Vec<Vec<Bytes>>| bytes.iter().flatten().map(Bytes::len).sum::<usize>();
+                let length = |bytes: Vec<Vec<Vec<Piece>>>| {
+                    let pieces = bytes.iter().flatten().flatten();
+                    pieces.map(|piece| piece.bytes.len()).sum::<usize>()
+                };
                 return (encoded.into_iter().zip(bytes))
                     .map(|(encoded, bytes)| encoder.account(encoded, length(bytes) as u64))
                     .collect();
@@ -226,14 +225,14 @@ impl Readers {
     }
 
     /// The column chunks of each run of a chunk.
-    fn read_all(&self, chunk: usize, column: usize, fetched: Fetched) -> Result<Vec<Vec<Bytes>>> {
+    fn read_all(&self, chunk: usize, column: usize, fetched: Fetched) -> Result<Vec<Vec<Vec<Piece>>>> {
         let runs = self.row_groups.chunks[chunk].iter().zip(fetched);
         runs.map(|(run, fetched)| match fetched {
             Some(bytes) => Ok(bytes),
             None => {
                 let file = &self.row_groups.files[run.file];
                 let ranges = self.ranges(run, column).into_iter();
-                ranges.map(|range| file.read(range)).collect()
+                ranges.map(|ranges| read_pieces(file, ranges)).collect()
             }
         })
         .collect()
@@ -264,16 +263,15 @@ impl Readers {
                 } => {
                     let mut fetched = fetched.map(Vec::into_iter);
                     let ranges = self.ranges(run, column);
-                    for (group, range) in run.row_groups.clone().zip(ranges) {
+                    for (group, ranges) in run.row_groups.clone().zip(ranges) {
                         encoder.cancellation.check()?;
-                        let bytes = match fetched.as_mut().and_then(Iterator::next) {
-                            Some(bytes) => bytes,
-                            None => file.read(range)?,
+                        bytes_read += ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+                        let pieces = match fetched.as_mut().and_then(Iterator::next) {
+                            Some(pieces) => pieces,
+                            None => read_pieces(file, ranges)?,
                         };
-                        bytes_read += range.1;
                         let source = ColumnBytes {
-                            start: range.0,
-                            bytes,
+                            pieces,
                             file_size: file.source.meta.size,
                         };
                         let pages = file.metadata.row_group(group).column(*leaf);
@@ -282,11 +280,12 @@ impl Readers {
                             .filter(|_| only_dictionary_pages(pages))
                             .unwrap_or(metadata);
                         // The parquet crate may panic on damaged pages.
-                        let decoded = contained(|| decode(source, metadata, group, *root))
+                        let partial = self.row_groups.partial.get(&(run.file, group));
+                        let decoded = contained(|| decode(source, metadata, (group, partial), *root))
                             .unwrap_or_else(|panic| Err(panic.into()))
                             .map_err(|error| file.corrupt(Some(field.name()), Some(group), error))?;
                         let rows: usize = decoded.iter().map(Array::len).sum();
-                        let expected = file.metadata.row_group(group).num_rows().max(0) as usize;
+                        let expected = self.row_groups.rows_of(run.file, group);
                         if rows != expected {
                             let text = format!("{rows} rows where the footer says {expected}");
                             return Err(file.corrupt(Some(field.name()), Some(group), text));
@@ -303,7 +302,7 @@ impl Readers {
 }
 
 /// The schema with which DataFusion would read a file, if the table's files have the columns of `table`.
-fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
+pub(super) fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
     let metadata = file.metadata.file_metadata();
     let mut schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata())
         .map_err(|error| file.corrupt(None, None, error))?;
@@ -317,8 +316,21 @@ fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result
     Ok(schema)
 }
 
-/// The reader of a column of the table in a file.
-fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReader> {
+/// The leaf column of a top-level field; none if the field is nested.
+pub(super) fn leaf_of(descriptor: &SchemaDescriptor, root: usize) -> Option<usize> {
+    let mut leaves =
+        (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
+    let leaf = leaves.next()?;
+    leaves.next().is_none().then_some(leaf)
+}
+
+/// The reader of a column of the table in a file, which has a number among the files.
+fn reader(
+    (row_groups, number): (&RowGroups, usize),
+    file: &OpenFile,
+    schema: &Schema,
+    field: &Field,
+) -> Result<ColumnReader> {
     let Some((root, stored)) = schema.column_with_name(field.name()) else {
         if field.is_nullable() {
             return Ok(ColumnReader::Null);
@@ -331,8 +343,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
         });
     };
     let descriptor = file.metadata.file_metadata().schema_descr();
-    let leaves = (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
-    let [leaf] = leaves.collect::<Vec<_>>()[..] else {
+    let Some(leaf) = leaf_of(descriptor, root) else {
         return Err(StoreError::SchemaMismatch {
             file: file.source.name(),
             column: field.name().clone(),
@@ -341,6 +352,12 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
         });
     };
     let physical = descriptor.column(leaf).physical_type();
+    let mut partial = row_groups.partial.keys().filter(|(of, _)| *of == number);
+    let pages = file
+        .pages
+        .as_ref()
+        .filter(|pages| partial.all(|(_, group)| pages.locations.contains_key(&(*group, leaf))));
+    let of_file = pages.map_or(&file.metadata, |pages| &pages.metadata);
     let metadata = |data_type: &DataType| {
         let fields = schema
             .fields()
@@ -352,7 +369,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
             });
         let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone());
         ArrowReaderMetadata::try_new(
-            Arc::clone(&file.metadata),
+            Arc::clone(of_file),
             ArrowReaderOptions::new().with_schema(Arc::new(schema)),
         )
         .map_err(|error| file.corrupt(Some(field.name()), None, error))
@@ -371,6 +388,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
         metadata: metadata(&data_type)?,
         dictionary: dictionary.as_ref().map(metadata).transpose()?,
         shape: column_shape(&descriptor.column(leaf), stored.data_type(), field.data_type()),
+        located: pages.is_some(),
     })
 }
 
@@ -403,28 +421,23 @@ fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
         })
 }
 
-/// Start and length of a column chunk, its dictionary page included. Negative lengths are read as 0.
-fn byte_range(column: &ColumnChunkMetaData) -> (u64, u64) {
-    let start = column
-        .dictionary_page_offset()
-        .unwrap_or_else(|| column.data_page_offset());
-    (
-        u64::try_from(start).unwrap_or(0),
-        u64::try_from(column.compressed_size()).unwrap_or(0),
-    )
-}
-
+/// Decodes a row group, or the `partial` ranges of its rows.
 fn decode(
     source: ColumnBytes,
     metadata: &ArrowReaderMetadata,
-    row_group: usize,
+    (row_group, partial): (usize, Option<&Vec<Range<usize>>>),
     root: usize,
 ) -> Result<Vec<ArrayRef>, Box<dyn std::error::Error + Send + Sync>> {
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata.clone())
+    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata.clone())
         .with_row_groups(vec![row_group])
         .with_projection(ProjectionMask::roots(metadata.parquet_schema(), [root]))
-        .with_batch_size(BATCH_ROWS)
-        .build()?;
+        .with_batch_size(BATCH_ROWS);
+    if let Some(rows) = partial {
+        let all = metadata.metadata().row_group(row_group).num_rows().max(0) as usize;
+        let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), all);
+        builder = builder.with_row_selection(selection);
+    }
+    let reader = builder.build()?;
     reader.map(|batch| Ok(Arc::clone(batch?.column(0)))).collect()
 }
 

@@ -10,12 +10,15 @@ use crate::source::{LoadHints, ProgressCallback};
 use crate::version::{Loader, Version};
 
 use super::files::TableFiles;
+use super::part::Part;
 
 /// The columns to read, and the requirements on them.
 #[derive(Clone, Copy)]
 pub(super) struct Load<'a> {
     pub(super) files: &'a TableFiles,
     pub(super) version: &'a Arc<Version>,
+    /// The rows to read.
+    pub(super) part: &'a Part,
     /// Indices into the table's schema.
     pub(super) columns: &'a [usize],
     pub(super) hints: &'a LoadHints,
@@ -54,15 +57,18 @@ impl Load<'_> {
     pub(super) fn check_known(&self) -> Result<()> {
         let limit = self.files.store.memory_limit();
         match self.version.known_too_large(self.columns, limit) {
-            Some(needed) => Err(self.too_large(needed, 0)),
-            None => Ok(()),
+            Some(needed) if self.part.slice.is_none() => Err(self.too_large(needed, 0)),
+            _ => Ok(()),
         }
     }
 
     /// The error that the columns need more than the store's limit; other columns use `used` bytes of it. It
     /// is recorded, so that later loads of this version need not try.
     pub(super) fn refuse(&self, needed: u64, used: u64) -> StoreError {
-        self.version.refuse(self.columns, needed);
+        // Other parts may fit.
+        if self.part.slice.is_none() {
+            self.version.refuse(self.columns, needed);
+        }
         self.too_large(needed, used)
     }
 

@@ -9,6 +9,7 @@
 //!  load([quantity, flag])
 //!    ├─ version of the files now (size, times, inode or etag)      changed: the old version's columns are dropped
 //!    ├─ cached columns of this version                             most loads end here
+//!    ├─ the part of the rows that the predicates need              a slice of the version, if it is small
 //!    ├─ columns in the cache on disk                               read in parallel ([`crate::disk_cache`])
 //!    └─ the others, one loader per column, later ones wait
 //!         Parquet: footers → chunks of whole row groups → (chunk, column) pieces on all cores
@@ -30,8 +31,14 @@ mod guarded;
 mod load;
 mod native;
 mod on_device;
+mod page_index;
 mod parquet;
+mod part;
+mod partial;
+mod ranges;
+mod selection;
 mod table;
 
 pub use self::guarded::{GuardedParquet, guarded_as, parquet_source};
+pub(crate) use self::partial::PartialLoads;
 pub use self::table::FileTable;

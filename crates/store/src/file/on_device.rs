@@ -10,12 +10,14 @@ use galatea_parquet::{
 use parquet::file::metadata::ColumnChunkMetaData;
 use rayon::prelude::*;
 
+use super::column_bytes::{Piece, joined};
 use super::column_reader::{ColumnReader, Readers, Unit};
 use crate::encode::{Decoded, LocalChunk};
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
 use crate::load_report::HostReason;
 use crate::page_decoder::{ColumnChunkSize, PageDecoder, Side};
+use crate::version::Run;
 
 /// The reason why the host decodes a column of a chunk.
 pub(super) struct Refused {
@@ -64,17 +66,27 @@ impl Refused {
 }
 
 impl Readers {
-    /// The metadata of a column in all row groups of a chunk whose files have it.
-    fn column_chunks(&self, chunk: usize, column: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
+    /// The metadata of a column in all row groups of a chunk that have it, with the share of their rows
+    /// that is read.
+    fn column_chunks(
+        &self,
+        chunk: usize,
+        column: usize,
+    ) -> impl Iterator<Item = (&ColumnChunkMetaData, f64)> {
         let runs = self.row_groups.chunks[chunk].iter();
         runs.flat_map(move |run| {
             let leaf = match &self.columns[column][run.file] {
                 ColumnReader::Stored { leaf, .. } => Some(*leaf),
                 ColumnReader::Null | ColumnReader::Constant(_) => None,
             };
-            let groups = &self.row_groups.files[run.file].metadata.row_groups()[run.row_groups.clone()];
-            leaf.into_iter()
-                .flat_map(move |leaf| groups.iter().map(move |group| group.column(leaf)))
+            let metadata = &self.row_groups.files[run.file].metadata;
+            leaf.into_iter().flat_map(move |leaf| {
+                run.row_groups.clone().map(move |group| {
+                    let all = metadata.row_group(group);
+                    let rows = self.row_groups.rows_of(run.file, group);
+                    (all.column(leaf), rows as f64 / all.num_rows().max(1) as f64)
+                })
+            })
         })
     }
 
@@ -86,6 +98,9 @@ impl Readers {
                 return Err(HostReason::Type);
             };
             let shape = shape.ok_or(HostReason::Type)?;
+            if !self.has_whole_pages(run, unit.column) {
+                return Err(HostReason::PartOfPage);
+            }
             if shared.is_some_and(|shared| shared != shape) {
                 return Err(HostReason::Type);
             }
@@ -94,11 +109,26 @@ impl Readers {
         let mut chunks = unit
             .chunks
             .clone()
-            .flat_map(|chunk| self.column_chunks(chunk, unit.column));
+            .flat_map(|chunk| self.column_chunks(chunk, unit.column))
+            .map(|(metadata, _)| metadata);
         match chunks.find_map(unsupported) {
             Some(reason) => Err(reason.into()),
             None => shared.ok_or(HostReason::Type),
         }
+    }
+
+    /// Whether the rows that are read of a run are those of whole pages.
+    fn has_whole_pages(&self, run: &Run, column: usize) -> bool {
+        let ColumnReader::Stored { leaf, located, .. } = &self.columns[column][run.file] else {
+            return true;
+        };
+        let mut groups = run.row_groups.clone();
+        groups.all(|group| {
+            let is_partial = self.row_groups.partial.contains_key(&(run.file, group));
+            let rows = self.row_groups.rows_of(run.file, group);
+            let pages = self.pages_of(run.file, group, *leaf).filter(|_| *located);
+            !is_partial || pages.is_some_and(|(_, of_pages)| of_pages == rows)
+        })
     }
 
     /// The size of a column of a chunk.
@@ -110,10 +140,11 @@ impl Readers {
             strings: false,
             host_codec: false,
         };
-        for metadata in self.column_chunks(chunk, column) {
-            size.rows += u64::try_from(metadata.num_values()).unwrap_or(0);
-            size.stored += u64::try_from(metadata.compressed_size()).unwrap_or(0);
-            size.plain += u64::try_from(metadata.uncompressed_size()).unwrap_or(0);
+        for (metadata, share) in self.column_chunks(chunk, column) {
+            let part = |number: i64| (number.max(0) as f64 * share) as u64;
+            size.rows += part(metadata.num_values());
+            size.stored += part(metadata.compressed_size());
+            size.plain += part(metadata.uncompressed_size());
             size.strings |= ColumnShape::of(metadata.column_descr(), 1)
                 .is_ok_and(|shape| matches!(shape.kind, ValueKind::Strings { .. }));
             size.host_codec |= !decompresses_on_device(metadata.compression());
@@ -130,7 +161,7 @@ impl Readers {
         decoder: &PageDecoder,
         encoder: &ChunkEncoder,
         unit: &Unit,
-        bytes: &[Vec<Vec<Bytes>>],
+        bytes: &[Vec<Vec<Vec<Piece>>>],
     ) -> Result<Result<Vec<LocalChunk>, Refused>> {
         let sizes = unit.chunks.clone().map(|chunk| self.size(chunk, unit.column));
         let size = sizes
@@ -145,7 +176,13 @@ impl Readers {
             Err(reason) => return Ok(Err(reason.into())),
         };
         let started = Instant::now();
-        let encoded = self.decode(decoder, &kernels, encoder, (unit, &shape), bytes)?;
+        // Pages that are not consecutive in the file become so.
+        let of_run = |run: &Vec<Vec<Piece>>| run.iter().map(|pieces| joined(pieces)).collect();
+        let bytes: Vec<Vec<Vec<Bytes>>> = bytes
+            .iter()
+            .map(|runs| runs.iter().map(of_run).collect())
+            .collect();
+        let encoded = self.decode(decoder, &kernels, encoder, (unit, &shape), &bytes)?;
         if encoded.is_ok() {
             decoder.measured(Side::Device, &size, started.elapsed());
         }
@@ -227,15 +264,16 @@ impl Readers {
             };
             let file = &self.row_groups.files[run.file];
             let ranges = self.ranges(run, column);
-            for ((group, bytes), (start, _)) in run.row_groups.clone().zip(bytes).zip(ranges) {
+            for ((group, bytes), ranges) in run.row_groups.clone().zip(bytes).zip(ranges) {
                 let metadata = file.metadata.row_group(group);
+                let start = ranges.first().map_or(0, |range| range.start);
                 chunks.push(ColumnChunk {
                     file: name,
                     column: self.fields[column].name(),
                     row_group: group,
                     start,
                     bytes,
-                    rows: metadata.num_rows().max(0) as usize,
+                    rows: self.row_groups.rows_of(run.file, group),
                     codec: metadata.column(*leaf).compression(),
                 });
             }

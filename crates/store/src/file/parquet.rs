@@ -5,21 +5,30 @@
 //! ([`super::on_device`]), and encodes them ([`super::column_reader`]). All cores thus work on independent
 //! units, and none waits for another. From object stores, asynchronous requests read ahead of the threads.
 
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
+use ::parquet::file::page_index::offset_index::PageLocation;
 use arrow::datatypes::TimeUnit;
 use datafusion::config::ParquetOptions;
+use datafusion::physical_expr::PhysicalExpr;
 use futures::StreamExt;
 use object_store::ObjectStore;
 
+use super::column_bytes::Piece;
 use super::column_reader::{Fetched, Int96, Readers};
+use super::files::TableFiles;
 use super::load::Load;
+use super::page_index::{PageIndex, Wanted, read_index, with_locations};
+use super::part::ColumnSize;
+use super::selection::{FilePlaces, Place, select};
 use crate::column::Column;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::EncodedChunk;
 use crate::pool::{on_pool, on_pool_of};
-use crate::version::RowGroups;
+use crate::version::{FilePages, OpenFile, RowGroups, Selection, Version};
 
 /// Units of work after which the load is cancelled if their size predicts that the whole does not fit.
 const UNITS_TO_JUDGE: usize = 8;
@@ -42,6 +51,106 @@ impl ParquetFormat {
         format!("{:?}", self.int96)
     }
 
+    /// The row groups of a version. Footers are read once.
+    pub(super) async fn row_groups(&self, files: &TableFiles, version: &Version) -> Result<Arc<RowGroups>> {
+        let read = async || {
+            let sources = files.now().await?;
+            let read = RowGroups::read(files.objects.as_ref(), sources, version.chunk_target);
+            read.await.map(Arc::new)
+        };
+        version.row_groups.get_or_try_init(read).await.map(Arc::clone)
+    }
+
+    /// The rows that may satisfy predicates. `read`: the columns that are read of them.
+    pub(super) async fn select(
+        &self,
+        files: &TableFiles,
+        row_groups: &Arc<RowGroups>,
+        predicates: &[Arc<dyn PhysicalExpr>],
+        read: &[usize],
+    ) -> Result<Selection> {
+        select(files, row_groups, predicates, self.int96.as_ref(), read).await
+    }
+
+    /// The row groups of a slice, with the locations of the pages of columns in those that are read in part.
+    async fn with_pages(
+        &self,
+        files: &TableFiles,
+        row_groups: &Arc<RowGroups>,
+        columns: &[usize],
+    ) -> Result<Arc<RowGroups>> {
+        if row_groups.partial.is_empty() {
+            return Ok(Arc::clone(row_groups));
+        }
+        let places = FilePlaces::new(files, row_groups, self.int96.as_ref())?;
+        let places: Vec<Vec<Place>> = columns.iter().map(|column| places.of(*column)).collect();
+        let mut open = Vec::with_capacity(row_groups.files.len());
+        for (number, file) in row_groups.files.iter().enumerate() {
+            let groups = row_groups.partial.keys().filter(|(of, _)| *of == number);
+            let groups: Vec<usize> = groups.map(|(_, group)| *group).collect();
+            let leaves = places.iter().filter_map(|places| match &places[number] {
+                Place::Stored { leaf, .. } => Some(*leaf),
+                _ => None,
+            });
+            let leaves: BTreeSet<usize> = leaves.collect();
+            let mut locations = located(files, file, &groups, leaves.clone()).await;
+            if locations.len() < groups.len() * leaves.len() {
+                // The file has the page index of some columns only.
+                for leaf in leaves {
+                    locations.extend(located(files, file, &groups, BTreeSet::from([leaf])).await);
+                }
+            }
+            let pages = (!locations.is_empty()).then(|| FilePages {
+                metadata: Arc::new(with_locations(&file.metadata, &locations)),
+                locations,
+            });
+            open.push(OpenFile {
+                pages,
+                ..file.clone()
+            });
+        }
+        Ok(Arc::new(RowGroups {
+            files: Arc::new(open),
+            chunks: row_groups.chunks.clone(),
+            partial: row_groups.partial.clone(),
+        }))
+    }
+
+    /// The bytes of columns in all row groups, and in the selected ones.
+    pub(super) fn sizes(
+        &self,
+        files: &TableFiles,
+        row_groups: &RowGroups,
+        columns: &[usize],
+        selection: &Selection,
+    ) -> Result<Vec<ColumnSize>> {
+        let places = FilePlaces::new(files, row_groups, self.int96.as_ref())?;
+        let sizes = columns.iter().map(|column| {
+            let places = places.of(*column);
+            let mut size = ColumnSize::default();
+            for (file, group, _) in row_groups.all() {
+                if let Place::Stored { leaf, .. } = &places[file] {
+                    let metadata = row_groups.files[file].metadata.row_group(group);
+                    let bytes = metadata.column(*leaf).compressed_size();
+                    size.whole += u64::try_from(bytes).unwrap_or(0);
+                }
+            }
+            for selected in &selection.groups {
+                if let Place::Stored { leaf, .. } = &places[selected.file] {
+                    let metadata = row_groups.files[selected.file].metadata.row_group(selected.group);
+                    let bytes = u64::try_from(metadata.column(*leaf).compressed_size()).unwrap_or(0);
+                    let rows = |rows: &Vec<Range<usize>>| rows.iter().map(Range::len).sum::<usize>() as u64;
+                    size.part += match &selected.rows {
+                        Some(partial) => bytes / (metadata.num_rows().max(1) as u64) * rows(partial),
+                        None => bytes,
+                    };
+                }
+            }
+            size
+        });
+        Ok(sizes.collect())
+    }
+
     /// Reads columns, with enough concurrent pieces to keep all cores busy.
     pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
         let Load {
@@ -50,20 +159,18 @@ impl ParquetFormat {
             columns,
             ..
         } = load;
-        let read = async || {
-            let sources = files.now().await?;
-            let read = RowGroups::read(files.objects.as_ref(), sources, version.chunk_target);
-            read.await.map(Arc::new)
+        let row_groups = match &load.part.slice {
+            Some(slice) => self.with_pages(files, &slice.row_groups, columns).await?,
+            None => self.row_groups(files, version).await?,
         };
-        let row_groups = version.row_groups.get_or_try_init(read).await?;
-        let chunk_rows = version.chunk_rows.get_or_init(|| row_groups.chunk_rows()).clone();
-        if chunk_rows != row_groups.chunk_rows() {
+        let chunk_rows = row_groups.chunk_rows();
+        if load.part.slice.is_none() && version.chunk_rows.get_or_init(|| chunk_rows.clone()) != &chunk_rows {
             return Err(version.other_rows(&files.name));
         }
         let rows = chunk_rows.iter().map(|rows| u64::from(*rows)).sum();
         let encoder = load.encoder(Some(rows))?;
         let _cancel = encoder.cancellation.on_drop();
-        let readers = Arc::new(Readers::new(files, row_groups, columns, self.int96.as_ref())?);
+        let readers = Arc::new(Readers::new(files, &row_groups, columns, self.int96.as_ref())?);
         let limit = files.store.memory_limit();
         let is_awaited = load.is_awaited();
 
@@ -140,18 +247,44 @@ async fn fetch(objects: &dyn ObjectStore, readers: &Readers, chunk: usize, colum
             fetched.push(None);
             continue;
         }
-        let ranges: Vec<_> = ranges
-            .into_iter()
-            .map(|(start, length)| start..start + length)
-            .collect();
-        let bytes = objects.get_ranges(&file.source.meta.location, &ranges).await;
+        let all: Vec<Range<u64>> = ranges.iter().flatten().cloned().collect();
+        let bytes = objects.get_ranges(&file.source.meta.location, &all).await;
         let bytes = bytes.map_err(|error| StoreError::Io {
             file: file.source.name(),
             source: error.into(),
         })?;
-        fetched.push(Some(bytes));
+        let mut bytes = bytes.into_iter();
+        let groups = ranges.into_iter().map(|ranges| {
+            let pieces = ranges.into_iter().zip(&mut bytes);
+            let pieces = pieces.map(|(range, bytes)| Piece {
+                start: range.start,
+                bytes,
+            });
+            pieces.collect()
+        });
+        fetched.push(Some(groups.collect()));
     }
     Ok(fetched)
+}
+
+/// The locations of the pages of leaf columns, by row group and leaf column, in the row groups that have them
+/// for all of these.
+async fn located(
+    files: &TableFiles,
+    file: &OpenFile,
+    groups: &[usize],
+    leaves: BTreeSet<usize>,
+) -> HashMap<(usize, usize), Vec<PageLocation>> {
+    if groups.is_empty() || leaves.is_empty() {
+        return HashMap::new();
+    }
+    let wanted = Wanted {
+        groups: groups.to_vec(),
+        locations: leaves,
+        ..Wanted::default()
+    };
+    let index = read_index(files, file, wanted).await;
+    index.map_or_else(HashMap::new, PageIndex::into_locations)
 }
 
 /// Estimates the bytes of all cells from those encoded so far.

@@ -17,7 +17,7 @@ use super::load::Load;
 use crate::column::{Column, Encoding};
 use crate::error::{Result, StoreError};
 use crate::layout::ConflictLayout;
-use crate::load_report::LoadCounts;
+use crate::load_report::{LoadCounts, LoadReport};
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
 use crate::source::{
@@ -29,16 +29,16 @@ use crate::version::{FileKey, Version};
 /// A table in Parquet, CSV, JSON, Arrow or Avro files.
 #[derive(Debug)]
 pub struct FileTable {
-    files: TableFiles,
-    format: Format,
-    key: FileKey,
+    pub(super) files: TableFiles,
+    pub(super) format: Format,
+    pub(super) key: FileKey,
     version: RwLock<Arc<Version>>,
 }
 
 /// The outcome of a load.
 struct Loaded {
     view: TableView,
-    /// Columns that were encoded by this load, by their indices.
+    /// Whole columns that were encoded by this load, by their indices.
     encoded: Vec<(usize, Arc<Column>)>,
 }
 
@@ -95,7 +95,7 @@ impl FileTable {
     }
 
     /// A cached column that satisfies the hints.
-    fn kept_column(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
+    pub(super) fn kept_column(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
         self.files.store.cached(id, column).filter(|kept| {
             !matches!(kept.encoding, Encoding::Text { .. }) || !hints.dictionary.contains(&column)
         })
@@ -116,6 +116,11 @@ impl FileTable {
         progress: Option<&ProgressCallback>,
     ) -> Result<Loaded> {
         let wanted: BTreeSet<usize> = columns.iter().copied().collect();
+        let part = {
+            let wanted: Vec<usize> = wanted.iter().copied().collect();
+            self.part(version, &wanted, hints).await?
+        };
+        let id = part.id(version);
         // Loaders are locked in the order of columns, so that two loads never wait for each other.
         let loaders: Vec<_> = wanted.iter().map(|column| version.loader(*column)).collect();
         let mut locks = Vec::new();
@@ -126,13 +131,13 @@ impl FileTable {
         let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut missing = Vec::new();
         for column in &wanted {
-            match self.files.store.cached(version.id, *column) {
+            match self.files.store.cached(id, *column) {
                 None => missing.push(*column),
                 Some(kept)
                     if matches!(kept.encoding, Encoding::Text { .. })
                         && hints.dictionary.contains(column) =>
                 {
-                    let kept = self.as_dictionary(version, *column, kept).await?;
+                    let kept = self.as_dictionary(id, *column, kept).await?;
                     encoded.push((*column, Arc::clone(&kept)));
                     loaded.push((*column, kept));
                 }
@@ -143,13 +148,15 @@ impl FileTable {
         let load = |columns| Load {
             files: &self.files,
             version,
+            part: &part,
             columns,
             hints,
             progress,
             counts: &counts,
             loaders: &loaders,
         };
-        let on_disk = match (missing.is_empty(), self.disk_keys(version)) {
+        let keys = self.disk_keys(version).filter(|_| part.slice.is_none());
+        let on_disk = match (missing.is_empty(), keys) {
             (false, Some(keys)) => Arc::new(keys).read(load(&missing)).await?,
             _ => Vec::new(),
         };
@@ -163,7 +170,8 @@ impl FileTable {
             version.chunk_rows.get_or_init(|| read.stored.chunk_rows());
         }
         let mut read = Vec::new();
-        if !of_files.is_empty() || version.chunk_rows.get().is_none() {
+        let has_chunks = part.slice.is_some() || version.chunk_rows.get().is_some();
+        if !of_files.is_empty() || !has_chunks {
             let columns = self.format.load(load(&of_files)).await?;
             read.extend(of_files.iter().copied().zip(columns));
         }
@@ -173,8 +181,12 @@ impl FileTable {
             read.extend(rejected.iter().copied().zip(columns));
         }
         for (index, column) in read {
-            let column = self.with_requested_layout(index, column).await?;
-            self.files.store.keep(version.id, index, &column);
+            let column = match part.slice {
+                Some(_) => column,
+                None => self.with_requested_layout(index, column).await?,
+            };
+            self.files.store.keep(id, index, &column);
+            part.read(version, index);
             encoded.push((index, Arc::clone(&column)));
             loaded.push((index, column));
         }
@@ -183,7 +195,16 @@ impl FileTable {
             self.files.store.keep(version.id, index, &column);
             loaded.push((index, column));
         }
-        let report = (!missing.is_empty()).then(|| Arc::new(counts.report(started.elapsed())));
+        let report = (!missing.is_empty()).then(|| {
+            Arc::new(LoadReport {
+                pruning: part.pruning,
+                ..counts.report(started.elapsed())
+            })
+        });
+        match part.slice {
+            Some(_) => encoded.clear(),
+            None => self.drop_slices(version, &missing),
+        }
         drop(locks);
         let find = |index: &usize| {
             let found = loaded.iter().find(|(column, _)| column == index);
@@ -194,14 +215,23 @@ impl FileTable {
         let found = columns.iter().map(find).collect::<Result<Vec<_>>>()?;
         let view = TableView {
             loaded: report,
-            ..self.view(version, columns, found)?
+            ..self.view(id, part.chunk_rows(version), columns, found)?
         };
         Ok(Loaded { view, encoded })
     }
 
+    /// Drops columns of slices that are now in memory whole.
+    fn drop_slices(&self, version: &Version, columns: &[usize]) {
+        for id in version.slices.ids() {
+            columns
+                .iter()
+                .for_each(|column| self.files.store.drop_cached(id, *column));
+        }
+    }
+
     /// The keys of the columns in the cache on disk; `None` without a cache, or if the files may have
     /// changed.
-    fn disk_keys(&self, version: &Version) -> Option<DiskKeys> {
+    pub(super) fn disk_keys(&self, version: &Version) -> Option<DiskKeys> {
         DiskKeys::of(&self.files, &self.key, version)
     }
 
@@ -278,15 +308,23 @@ impl FileTable {
             .iter()
             .map(|column| self.kept_column(version.id, *column, hints));
         match kept.collect::<Option<Vec<_>>>() {
-            Some(kept) => self.view(version, columns, kept).map(Some),
+            Some(kept) => {
+                let chunk_rows = version.chunk_rows.get().cloned().unwrap_or_default();
+                self.view(version.id, chunk_rows, columns, kept).map(Some)
+            }
             None => Ok(None),
         }
     }
 
-    fn view(&self, version: &Version, columns: &[usize], encoded: Vec<Arc<Column>>) -> Result<TableView> {
-        let chunk_rows = version.chunk_rows.get().cloned().unwrap_or_default();
+    fn view(
+        &self,
+        id: TableId,
+        chunk_rows: Vec<u32>,
+        columns: &[usize],
+        encoded: Vec<Arc<Column>>,
+    ) -> Result<TableView> {
         Ok(TableView {
-            id: version.id,
+            id,
             schema: Arc::new(self.files.schema.project(columns)?),
             rows: chunk_rows.iter().map(|rows| u64::from(*rows)).sum(),
             chunk_rows,
@@ -295,10 +333,10 @@ impl FileTable {
         })
     }
 
-    async fn as_dictionary(&self, version: &Version, index: usize, text: Arc<Column>) -> Result<Arc<Column>> {
+    async fn as_dictionary(&self, id: TableId, index: usize, text: Arc<Column>) -> Result<Arc<Column>> {
         let encoder = self.reencoder(index)?;
         let column = on_pool(move || encoder.as_dictionary(&text)).await?;
-        self.files.store.keep(version.id, index, &column);
+        self.files.store.keep(id, index, &column);
         Ok(column)
     }
 
@@ -325,11 +363,13 @@ impl ColumnSource for FileTable {
     }
 
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
-        let id = self.identity();
-        columns
+        let version = Arc::clone(&self.version.read());
+        let whole = columns
             .iter()
-            .map(|column| self.kept_column(id, *column, hints))
-            .collect()
+            .map(|column| self.kept_column(version.id, *column, hints));
+        whole
+            .collect::<Option<Vec<_>>>()
+            .or_else(|| self.kept_part(&version, columns, hints))
     }
 
     fn on_disk(&self, column: usize, hints: &LoadHints) -> Option<ColumnOnDisk> {

@@ -7,6 +7,8 @@
 
 mod loader;
 mod row_groups;
+mod selection;
+mod slices;
 mod source_file;
 mod stamp;
 
@@ -20,7 +22,9 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 pub(crate) use self::loader::Loader;
-pub(crate) use self::row_groups::{OpenFile, RowGroups, Run};
+pub(crate) use self::row_groups::{FilePages, OpenFile, RowGroups, Run};
+pub(crate) use self::selection::{SelectedGroup, Selection};
+pub(crate) use self::slices::{Slice, Slices};
 pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;
 use self::stamp::Stamp;
@@ -95,6 +99,8 @@ pub(crate) struct Version {
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers, and the chunks formed from their row groups.
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
+    /// Loaded parts of the rows.
+    pub(crate) slices: Slices,
     /// Locks by column.
     loaders: Mutex<HashMap<usize, Arc<Loader>>>,
     /// Columns that were found in the cache on disk.
@@ -113,11 +119,19 @@ impl Version {
             chunk_target,
             chunk_rows: OnceLock::new(),
             row_groups: tokio::sync::OnceCell::new(),
+            slices: Slices::default(),
             loaders: Mutex::default(),
             on_disk: Mutex::default(),
             is_distrusted: AtomicBool::new(false),
             refused: Mutex::default(),
         }
+    }
+
+    /// The identities of the version and of its slices.
+    fn ids(&self) -> Vec<TableId> {
+        let mut ids = self.slices.ids();
+        ids.push(self.id);
+        ids
     }
 
     /// Whether the files are unchanged. If so, these stamps replace the recorded ones.
@@ -266,7 +280,7 @@ impl FileVersions {
                 *used = now;
                 return Ok(Arc::clone(version));
             }
-            forget(version.id);
+            version.ids().into_iter().for_each(&forget);
         }
         let version = Arc::new(Version::new(stamps, chunk_target));
         current.insert(key.clone(), (now, Arc::clone(&version)));
@@ -275,7 +289,7 @@ impl FileVersions {
         {
             let oldest = oldest.0.clone();
             if let Some((_, version)) = current.remove(&oldest) {
-                forget(version.id);
+                version.ids().into_iter().for_each(&forget);
             }
         }
         Ok(version)

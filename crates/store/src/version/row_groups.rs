@@ -1,18 +1,23 @@
 //! The row groups of a table's Parquet files, and the chunks formed from them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::parquet::file::metadata::ParquetMetaData;
+use ::parquet::file::page_index::offset_index::PageLocation;
 use bytes::Bytes;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
+use super::selection::{SelectedGroup, Selection};
 use super::source_file::SourceFile;
 use crate::damage::{contained_async, panicked, parquet_error};
 use crate::error::{Result, StoreError};
+use crate::load_report::Pruning;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -21,14 +26,25 @@ const CONCURRENT_FOOTERS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) file: usize,
-    pub(crate) row_groups: std::ops::Range<usize>,
+    pub(crate) row_groups: Range<usize>,
     pub(crate) rows: usize,
 }
 
 /// A file with its footer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OpenFile {
     pub(crate) source: SourceFile,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    /// Locations of pages, for loads of row groups that are read in part.
+    pub(crate) pages: Option<FilePages>,
+}
+
+/// Locations of pages of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePages {
+    /// By row group and leaf column.
+    pub(crate) locations: HashMap<(usize, usize), Vec<PageLocation>>,
+    /// The metadata of the file, with these locations.
     pub(crate) metadata: Arc<ParquetMetaData>,
 }
 
@@ -73,12 +89,14 @@ impl OpenFile {
     }
 }
 
-/// The row groups of all files of a version.
-#[derive(Debug)]
+/// The row groups of all files of a version, or those of a slice.
+#[derive(Debug, Default)]
 pub(crate) struct RowGroups {
-    pub(crate) files: Vec<OpenFile>,
-    /// Each chunk consists of whole row groups, of several files if they are small.
+    pub(crate) files: Arc<Vec<OpenFile>>,
+    /// Each chunk consists of row groups, of several files if they are small.
     pub(crate) chunks: Vec<Vec<Run>>,
+    /// The ranges of rows that are read of row groups (file, number in the file) that are read in part.
+    pub(crate) partial: HashMap<(usize, usize), Vec<Range<usize>>>,
 }
 
 impl RowGroups {
@@ -98,18 +116,19 @@ impl RowGroups {
                     Ok(metadata) => metadata.map_err(|error| parquet_error(&source.name(), error))?,
                     Err(panic) => return Err(panicked(&source.name(), &panic)),
                 };
-                Ok::<_, StoreError>(OpenFile { source, metadata })
+                Ok::<_, StoreError>(OpenFile {
+                    source,
+                    metadata,
+                    pages: None,
+                })
             }
         });
         let files: Vec<OpenFile> = futures::stream::iter(footers)
             .buffered(CONCURRENT_FOOTERS)
             .try_collect()
             .await?;
-        let row_groups = files.iter().enumerate().flat_map(|(file, open)| {
-            let groups = open.metadata.row_groups().iter().enumerate();
-            groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
-        });
-        let row_groups: Vec<_> = row_groups.collect();
+        let files = Arc::new(files);
+        let row_groups: Vec<_> = all(&files).collect();
         if let Some((file, group, rows)) = row_groups.iter().find(|(_, _, rows)| *rows > u32::MAX as usize) {
             return Err(StoreError::UnsupportedSource {
                 table: files[*file].source.name(),
@@ -117,13 +136,84 @@ impl RowGroups {
             });
         }
         let chunks = chunks(row_groups.into_iter(), chunk_target);
-        Ok(Self { files, chunks })
+        Ok(Self {
+            files,
+            chunks,
+            partial: HashMap::new(),
+        })
+    }
+
+    /// All row groups of the files: file, number in the file, rows.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        all(&self.files)
+    }
+
+    /// The selected row groups of the same files, in chunks of at most `chunk_target` rows.
+    pub(crate) fn only(&self, selection: &Selection, chunk_target: usize) -> Self {
+        let groups = selection.groups.iter().map(|selected| {
+            let metadata = self.files[selected.file].metadata.row_group(selected.group);
+            let rows = match &selected.rows {
+                Some(rows) => rows.iter().map(Range::len).sum(),
+                None => metadata.num_rows().max(0) as usize,
+            };
+            (selected.file, selected.group, rows)
+        });
+        let partial = selection.groups.iter().filter_map(|selected| {
+            let rows = selected.rows.clone()?;
+            Some(((selected.file, selected.group), rows))
+        });
+        Self {
+            files: Arc::clone(&self.files),
+            chunks: chunks(groups, chunk_target),
+            partial: partial.collect(),
+        }
+    }
+
+    /// The first row groups with at least `rows` rows, or all.
+    pub(crate) fn first(&self, rows: u64) -> Selection {
+        let groups: Vec<_> = self.all().filter(|(_, _, rows)| *rows > 0).collect();
+        let mut before = 0;
+        let needed = groups.iter().take_while(|(_, _, of_group)| {
+            let is_needed = before < rows;
+            before += *of_group as u64;
+            is_needed
+        });
+        let needed = needed.map(|(file, group, _)| SelectedGroup {
+            file: *file,
+            group: *group,
+            rows: None,
+        });
+        let needed: Vec<_> = needed.collect();
+        Selection {
+            pruning: Pruning {
+                row_groups: groups.len() as u64,
+                by_limit: (groups.len() - needed.len()) as u64,
+                ..Pruning::default()
+            },
+            groups: needed,
+        }
+    }
+
+    /// Rows that are read of a row group.
+    pub(crate) fn rows_of(&self, file: usize, group: usize) -> usize {
+        match self.partial.get(&(file, group)) {
+            Some(rows) => rows.iter().map(Range::len).sum(),
+            None => self.files[file].metadata.row_group(group).num_rows().max(0) as usize,
+        }
     }
 
     pub(crate) fn chunk_rows(&self) -> Vec<u32> {
         let rows = |runs: &Vec<Run>| runs.iter().map(|run| run.rows).sum::<usize>() as u32;
         self.chunks.iter().map(rows).collect()
     }
+}
+
+/// All row groups of files: file, number in the file, rows.
+fn all(files: &[OpenFile]) -> impl Iterator<Item = (usize, usize, usize)> {
+    files.iter().enumerate().flat_map(|(file, open)| {
+        let groups = open.metadata.row_groups().iter().enumerate();
+        groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
+    })
 }
 
 /// Gathers consecutive row groups (file, index, rows) until the next would exceed `target` rows.
@@ -160,7 +250,7 @@ fn chunks(row_groups: impl Iterator<Item = (usize, usize, usize)>, target: usize
 mod tests {
     use super::*;
 
-    fn run(file: usize, row_groups: std::ops::Range<usize>, rows: usize) -> Run {
+    fn run(file: usize, row_groups: Range<usize>, rows: usize) -> Run {
         Run {
             file,
             row_groups,

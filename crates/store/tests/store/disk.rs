@@ -278,9 +278,7 @@ async fn columns_of_several_files_and_large_dictionaries_survive_a_restart() {
     let text = ColumnSource::schema(&*table(&place.store(), &folder).await)
         .index_of("text")
         .expect("a column");
-    let hints = LoadHints {
-        dictionary: vec![text],
-    };
+    let hints = LoadHints::with_dictionaries(vec![text]);
     for expected in [0, 1] {
         let store = place.store_with(options);
         let view = load(&table(&store, &folder).await, &[text], &hints).await;

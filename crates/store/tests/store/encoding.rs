@@ -220,7 +220,7 @@ async fn required_dictionaries_are_always_built() {
     let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).unwrap();
     let plain = table.load(&[0], &LoadHints::default(), None).await.unwrap();
     assert!(matches!(plain.columns[0].encoding, Encoding::Text { .. }));
-    let hints = LoadHints { dictionary: vec![0] };
+    let hints = LoadHints::with_dictionaries(vec![0]);
     let view = table.load(&[0], &hints, None).await.unwrap();
     assert!(matches!(
         view.columns[0].encoding,

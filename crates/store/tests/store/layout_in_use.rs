@@ -73,7 +73,7 @@ async fn conflict_layouts_change_no_results_or_zones() {
     assert!(plan.contains("chunks=2/4"), "{plan}");
     let plan = pruned("SELECT n FROM t WHERE w = 'BARGE'").await;
     assert!(plan.contains("chunks=0/4"), "{plan}");
-    let hints = LoadHints { dictionary: vec![1] };
+    let hints = LoadHints::with_dictionaries(vec![1]);
     let view = snapshot.load(&[1], &hints, None).await.unwrap();
     assert!(view.columns[0].layout().is_some() && view.columns[0].dictionary().is_some());
     assert!(

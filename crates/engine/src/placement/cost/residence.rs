@@ -78,7 +78,15 @@ impl Estimator {
         };
         let residence = |column: usize| {
             let dictionary = dictionary.contains(&column);
-            let find = || residence(source.as_deref(), column, dictionary, device.as_deref());
+            let find = || {
+                residence(
+                    source.as_deref(),
+                    column,
+                    dictionary,
+                    &found.pruning,
+                    device.as_deref(),
+                )
+            };
             known.get_or((column, dictionary), find)
         };
         Residence {
@@ -116,6 +124,7 @@ fn residence(
     source: Option<&dyn ColumnSource>,
     column: usize,
     dictionary: bool,
+    found: &Pipeline,
     device: Option<&DeviceRuntime>,
 ) -> ColumnResidence {
     let unknown = ColumnResidence {
@@ -123,7 +132,9 @@ fn residence(
         ..ColumnResidence::default()
     };
     let hints = LoadHints {
-        dictionary: dictionary.then_some(column).into_iter().collect(),
+        predicates: found.pruning.clone(),
+        limit: found.needed_rows(),
+        ..LoadHints::with_dictionaries(dictionary.then_some(column).into_iter().collect())
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));
     let Some(kept) = kept.and_then(|kept| kept.into_iter().next()) else {

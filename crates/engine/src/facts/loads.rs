@@ -1,0 +1,73 @@
+//! Values of the facts on the load of a pipeline's columns from files.
+
+use galatea_base::reason::{milliseconds, size};
+use galatea_store::LoadReport;
+
+/// The column chunks that a load has decoded on each side, with the reasons of the host.
+pub(super) fn column_chunks(load: &LoadReport) -> Option<String> {
+    let on_host = load.on_host();
+    let reasons = load.host_reasons.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let reasons = match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reasons.join(", ")),
+    };
+    let sides = format!(
+        "{} decoded on the GPU, {on_host} on the CPU{reasons}",
+        load.on_device
+    );
+    (load.on_device + on_host > 0).then(|| sides)
+}
+
+/// The bytes that a load has read, with time and rate.
+pub(super) fn from_files(load: &LoadReport) -> Option<String> {
+    let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (read, time) = (size(load.bytes_read), milliseconds(load.time));
+    let read = format!("{read} in {time} at {}", gigabytes(rate));
+    (load.bytes_read > 0).then(|| read)
+}
+
+/// The row groups that a load has read, and those that its query does not need.
+pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
+    let pruning = load.pruning?;
+    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages + pruning.by_limit;
+    let read = match pruning.bytes {
+        0 => pruning.row_groups,
+        _ => pruning.row_groups - skipped,
+    };
+    let mut text = format!("{read} of {}", pruning.row_groups);
+    let skipped = match pruning.bytes {
+        0 if skipped > 0 => "not needed",
+        _ => "skipped",
+    };
+    for (number, by) in [
+        (pruning.by_statistics, "statistics"),
+        (pruning.by_bloom_filters, "Bloom filters"),
+        (pruning.by_pages, "the page index"),
+        (pruning.by_limit, "the limit"),
+    ] {
+        if number > 0 {
+            text += &format!(", {number} {skipped} by {by}");
+        }
+    }
+    if pruning.pages_read < pruning.pages && pruning.bytes > 0 {
+        text += &format!("; {} of {} pages", pruning.pages_read, pruning.pages);
+    }
+    Some(text)
+}
+
+/// The columns that a load has read from the column cache on disk, with time and rate.
+pub(super) fn from_disk(load: &LoadReport) -> Option<String> {
+    let rate = load.disk_bytes as f64 / load.disk_time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (read, time) = (size(load.disk_bytes), milliseconds(load.disk_time));
+    let columns = load.disk_columns;
+    let read = format!("{columns} columns, {read} in {time} at {}", gigabytes(rate));
+    (columns > 0).then(|| read)
+}
+
+/// A number of bytes per second.
+pub(super) fn gigabytes(rate: f64) -> String {
+    format!("{:.2} GB/s", rate / 1e9)
+}

@@ -1,0 +1,133 @@
+//! The row groups of Parquet files that may have rows that satisfy predicates.
+//!
+//! A load reads the footers first. Row groups with statistics that contradict a predicate are left out
+//! ([`bounds`]), then those with Bloom filters that exclude the values of an equality ([`bloom`]). Of the
+//! others, only pages that their bounds leave are read ([`pages`]). Every
+//! bound that is missing or not to be trusted counts as unknown, and a predicate over unknown bounds keeps
+//! the row group.
+
+mod bloom;
+mod bounds;
+mod pages;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+
+use self::bloom::BloomFilters;
+use self::bounds::GroupStatistics;
+pub(super) use self::bounds::{FilePlaces, Place};
+use self::pages::without_pages;
+use super::column_reader::Int96;
+use super::files::TableFiles;
+use crate::damage::contained;
+use crate::error::Result;
+use crate::load_report::Pruning;
+use crate::pool::on_pool;
+use crate::prune::prune_with;
+use crate::version::{RowGroups, SelectedGroup, Selection};
+
+/// The row groups of a table among which a selection is made.
+struct Candidates {
+    row_groups: Arc<RowGroups>,
+    /// File, number in the file and rows, of those with rows.
+    groups: Vec<(usize, usize, usize)>,
+    schema: arrow::datatypes::SchemaRef,
+    predicates: Vec<Arc<dyn PhysicalExpr>>,
+    /// The columns of the predicates, with the place of each in every file.
+    columns: Vec<(usize, Vec<Place>)>,
+}
+
+/// The row groups that may have rows that satisfy all predicates. The predicates are over the table's
+/// schema. `read`: the columns that are read.
+///
+/// # Errors
+/// A schema of a file cannot be read. Unreadable statistics and Bloom filters keep their row groups.
+pub(super) async fn select(
+    files: &TableFiles,
+    row_groups: &Arc<RowGroups>,
+    predicates: &[Arc<dyn PhysicalExpr>],
+    int96: Option<&Int96>,
+    read: &[usize],
+) -> Result<Selection> {
+    let predicates = predicates
+        .iter()
+        .filter_map(|predicate| snapshot_physical_expr(Arc::clone(predicate)).ok())
+        .collect::<Vec<_>>();
+    let used: BTreeSet<usize> = predicates
+        .iter()
+        .flat_map(|predicate| collect_columns(predicate))
+        .map(|column| column.index())
+        .filter(|index| *index < files.schema.fields().len())
+        .collect();
+    let places = FilePlaces::new(files, row_groups, int96)?;
+    let columns = used.into_iter().map(|index| (index, places.of(index)));
+    let read: Vec<Vec<Place>> = read.iter().map(|column| places.of(*column)).collect();
+    let candidates = Arc::new(Candidates {
+        row_groups: Arc::clone(row_groups),
+        groups: row_groups.all().filter(|(_, _, rows)| *rows > 0).collect(),
+        schema: Arc::clone(&files.schema),
+        predicates,
+        columns: columns.collect(),
+    });
+    let of_statistics = Arc::clone(&candidates);
+    let mut keep = on_pool(move || Ok(of_statistics.by_statistics())).await?;
+    let left = keep.iter().filter(|kept| **kept).count();
+    let filters = BloomFilters::read(files, &candidates, &keep).await?;
+    if !filters.is_empty() {
+        let of_filters = Arc::clone(&candidates);
+        let before = keep.clone();
+        keep = on_pool(move || Ok(of_filters.by_filters(before, &filters))).await?;
+    }
+    let kept = keep.iter().filter(|kept| **kept).count();
+    let groups = candidates.groups.iter().zip(&keep).filter(|(_, kept)| **kept);
+    let groups = groups.map(|((file, group, _), _)| SelectedGroup {
+        file: *file,
+        group: *group,
+        rows: None,
+    });
+    let selection = Selection {
+        groups: groups.collect(),
+        pruning: Pruning {
+            row_groups: keep.len() as u64,
+            by_statistics: (keep.len() - left) as u64,
+            by_bloom_filters: (left - kept) as u64,
+            ..Pruning::default()
+        },
+    };
+    Ok(without_pages(files, &candidates, selection, &read).await)
+}
+
+impl Candidates {
+    fn metadata(&self, file: usize, group: usize) -> &parquet::file::metadata::RowGroupMetaData {
+        self.row_groups.files[file].metadata.row_group(group)
+    }
+
+    /// The row groups that their statistics leave.
+    fn by_statistics(&self) -> Vec<bool> {
+        let pruned = contained(|| {
+            let statistics = GroupStatistics::of(self);
+            prune_with(&self.schema, &statistics, &self.predicates)
+        });
+        self.or_all(pruned)
+    }
+
+    /// The row groups of `keep` that their Bloom filters leave.
+    fn by_filters(&self, mut keep: Vec<bool>, filters: &BloomFilters) -> Vec<bool> {
+        let pruned = contained(|| prune_with(&self.schema, filters, &self.predicates));
+        let pruned = self.or_all(pruned);
+        keep.iter_mut().zip(pruned).for_each(|(keep, may)| *keep &= may);
+        keep
+    }
+
+    /// The outcome of pruning. A panic over damaged statistics keeps all row groups.
+    fn or_all(&self, pruned: std::result::Result<Vec<bool>, String>) -> Vec<bool> {
+        pruned.unwrap_or_else(|panic| {
+            tracing::debug!(panic, "statistics of a file contradict each other");
+            vec![true; self.groups.len()]
+        })
+    }
+}
