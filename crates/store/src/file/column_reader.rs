@@ -34,7 +34,7 @@ use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
 use crate::load_report::HostReason;
 use crate::page_decoder::{PageDecoder, Side};
-use crate::version::{OpenFile, RowGroups, Run};
+use crate::version::{OpenFile, RowGroups};
 
 /// Rows decoded into one array.
 const BATCH_ROWS: usize = 1 << 20;

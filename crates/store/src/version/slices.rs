@@ -1,9 +1,9 @@
 //! Slices of a table: the row groups that the predicates of some queries need.
 //!
 //! A query with predicates may load its columns for a part of the rows only. Such a part is a table of its
-//! own, with a [`TableId`], chunks and columns. A query that needs other row groups never gets the slice, so that
-//! readers do not handle missing rows. A column is loaded whole as soon as its slices
-//! would cost more bytes than the whole column: all loads of a column together read at most twice its bytes.
+//! own, with a [`TableId`], chunks and columns. A query that needs other row groups never gets the slice, so
+//! that readers do not handle missing rows. A column is loaded whole as soon as its slices would cost more
+//! bytes than the whole column: all loads of a column together read at most twice its bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -128,12 +128,12 @@ async fn pages_of_every_kind_are_read_alone() {
             }
             for sql in [
                 "n BETWEEN 203 AND 217",
-                "n IN (5, 333, 501)",
+                "n IN (65, 333, 501)",
                 "n > 770 AND s IS NOT NULL",
             ] {
                 let (view, pruning) = pruning(&bed, sql).await;
                 assert!(pruning.pages_read < pruning.pages, "{name}: {sql}");
-                assert!(view.rows <= 60, "{name}: {sql}");
+                assert!(view.rows <= 60, "{name}: {sql}: {} rows, {pruning:?}", view.rows);
                 let loaded = view.loaded.unwrap();
                 assert_eq!(loaded.on_host() == 0, device, "{name}: {sql}: {loaded:?}");
                 let size = std::fs::metadata(bed.folder.path().join("a.parquet"))
@@ -272,7 +272,9 @@ async fn damaged_page_indexes_are_not_used() {
         ..LoadHints::default()
     };
     let view = table.load(&[0, 1], &hints, None).await.unwrap();
-    assert_eq!(view.rows, 400, "pages outside of the column chunk");
+    let pruning = view.loaded.unwrap().pruning.unwrap();
+    let counts = (pruning.by_statistics, pruning.pages);
+    assert_eq!(counts, (1, 0), "pages outside of the column chunk");
 }
 
 /// A later query needs other pages of the same row group.

@@ -78,15 +78,7 @@ impl Estimator {
         };
         let residence = |column: usize| {
             let dictionary = dictionary.contains(&column);
-            let find = || {
-                residence(
-                    source.as_deref(),
-                    column,
-                    dictionary,
-                    &found.pruning,
-                    device.as_deref(),
-                )
-            };
+            let find = || residence(source.as_deref(), column, dictionary, found, device.as_deref());
             known.get_or((column, dictionary), find)
         };
         Residence {

@@ -18,8 +18,8 @@ use rayon::prelude::*;
 
 use super::super::column_bytes::{ColumnBytes, Piece};
 use super::super::files::TableFiles;
-use super::Candidates;
-use super::bounds::{Place, Trust};
+use super::candidates::Candidates;
+use super::places::{Place, Trust};
 use crate::damage::contained;
 use crate::decode::plain_type;
 use crate::error::Result;

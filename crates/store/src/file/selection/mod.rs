@@ -2,13 +2,14 @@
 //!
 //! A load reads the footers first. Row groups with statistics that contradict a predicate are left out
 //! ([`bounds`]), then those with Bloom filters that exclude the values of an equality ([`bloom`]). Of the
-//! others, only pages that their bounds leave are read ([`pages`]). Every
-//! bound that is missing or not to be trusted counts as unknown, and a predicate over unknown bounds keeps
-//! the row group.
+//! others, only pages that their bounds leave are read ([`pages`]). Every bound that is missing or not to be
+//! trusted ([`places`]) counts as unknown, and a predicate over unknown bounds keeps the row group.
 
 mod bloom;
 mod bounds;
+mod candidates;
 mod pages;
+mod places;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 
 use self::bloom::BloomFilters;
 use self::bounds::GroupStatistics;
-pub(super) use self::bounds::{FilePlaces, Place};
+use self::candidates::Candidates;
 use self::pages::without_pages;
+pub(super) use self::places::{FilePlaces, Place};
 use super::column_reader::Int96;
 use super::files::TableFiles;
 use crate::damage::contained;
@@ -29,17 +31,6 @@ use crate::load_report::Pruning;
 use crate::pool::on_pool;
 use crate::prune::prune_with;
 use crate::version::{RowGroups, SelectedGroup, Selection};
-
-/// The row groups of a table among which a selection is made.
-struct Candidates {
-    row_groups: Arc<RowGroups>,
-    /// File, number in the file and rows, of those with rows.
-    groups: Vec<(usize, usize, usize)>,
-    schema: arrow::datatypes::SchemaRef,
-    predicates: Vec<Arc<dyn PhysicalExpr>>,
-    /// The columns of the predicates, with the place of each in every file.
-    columns: Vec<(usize, Vec<Place>)>,
-}
 
 /// The row groups that may have rows that satisfy all predicates. The predicates are over the table's
 /// schema. `read`: the columns that are read.
@@ -102,10 +93,6 @@ pub(super) async fn select(
 }
 
 impl Candidates {
-    fn metadata(&self, file: usize, group: usize) -> &parquet::file::metadata::RowGroupMetaData {
-        self.row_groups.files[file].metadata.row_group(group)
-    }
-
     /// The row groups that their statistics leave.
     fn by_statistics(&self) -> Vec<bool> {
         let pruned = contained(|| {

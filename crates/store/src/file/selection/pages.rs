@@ -20,8 +20,9 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use super::super::files::TableFiles;
 use super::super::page_index::{PageIndex, Wanted, read_index};
-use super::Candidates;
-use super::bounds::{Bounds, Place};
+use super::bounds::Bounds;
+use super::candidates::Candidates;
+use super::places::Place;
 use crate::damage::contained;
 use crate::pool::on_pool;
 use crate::prune::prune_with;
