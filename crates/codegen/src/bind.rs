@@ -195,6 +195,7 @@ pub fn bind(
         morsel_rows: block * items * steps,
         morsel_order,
         awaits: options.awaits,
+        heap: options.heap,
         collide: options.collide,
         rows: view.rows,
         selectivity,

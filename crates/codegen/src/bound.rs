@@ -9,6 +9,7 @@ use super::group_key::GroupKey;
 use super::output::RowsPlan;
 use super::strategy::Strategy;
 use galatea_expression::Parameters;
+use galatea_kernels::heap::HeapBuild;
 use std::sync::Arc;
 
 /// A pipeline that is ready to be compiled and run.
@@ -36,6 +37,8 @@ pub struct BoundPipeline {
     pub morsel_order: MorselOrder,
     /// Whether the kernel can wait for chunks that arrive while it runs.
     pub awaits: bool,
+    /// How the heap of rows in pages is used.
+    pub heap: HeapBuild,
     /// Whether all hashes are forced to collide.
     pub collide: bool,
     /// Number of rows of the table at binding; sums are proven to fit for this number of rows.

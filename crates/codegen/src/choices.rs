@@ -1,6 +1,7 @@
 //! Pipeline variants that a setting can force.
 
 use galatea_base::setting::words;
+use galatea_kernels::heap::PageSearch;
 
 words! {
     /// How groups are accumulated (`galatea.aggregate.strategy`).
@@ -74,5 +75,49 @@ words! {
         Counted = "counted",
         /// Pages of the device heap, allocated on demand.
         Heap = "heap",
+    }
+}
+
+words! {
+    /// How a warp finds a free page for rows (`galatea.tuning.page_search`).
+    PageSearchChoice {
+        /// The window search.
+        Auto = "auto",
+        /// [`PageSearch::Window`].
+        Window = "window",
+        /// [`PageSearch::RandomWalk`].
+        RandomWalk = "random-walk",
+        /// [`PageSearch::RandomWalkBitmap32`].
+        RandomWalkBitmap32 = "random-walk-bitmap-32",
+        /// [`PageSearch::RandomWalkBitmap64`].
+        RandomWalkBitmap64 = "random-walk-bitmap-64",
+        /// [`PageSearch::Collaborative32`].
+        Collaborative32 = "collaborative-32",
+        /// [`PageSearch::Collaborative64`].
+        Collaborative64 = "collaborative-64",
+        /// [`PageSearch::Runs`], runs of one page.
+        Runs = "runs",
+        /// [`PageSearch::Queue`].
+        Queue = "queue",
+        /// [`PageSearch::Bump`].
+        Bump = "bump",
+    }
+}
+
+impl PageSearchChoice {
+    /// The search of the heaps of a session.
+    #[must_use]
+    pub fn search(self) -> PageSearch {
+        match self {
+            Self::Auto | Self::Window => PageSearch::Window,
+            Self::RandomWalk => PageSearch::RandomWalk,
+            Self::RandomWalkBitmap32 => PageSearch::RandomWalkBitmap32,
+            Self::RandomWalkBitmap64 => PageSearch::RandomWalkBitmap64,
+            Self::Collaborative32 => PageSearch::Collaborative32,
+            Self::Collaborative64 => PageSearch::Collaborative64,
+            Self::Runs => PageSearch::Runs,
+            Self::Queue => PageSearch::Queue,
+            Self::Bump => PageSearch::Bump,
+        }
     }
 }

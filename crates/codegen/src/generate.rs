@@ -20,6 +20,7 @@ use super::rows;
 use super::sink::{Geometry, Sink};
 use super::used_headers;
 use galatea_expression::code::{Code, line};
+use galatea_kernels::heap::HeapBuild;
 
 /// Headers of every pipeline.
 const HEADERS: [&str; 2] = ["prelude", "morsel"];
@@ -29,6 +30,9 @@ const KEY_TABLE: &str = "key_table";
 
 /// Header of multimap joins.
 const PAIRS: &str = "pairs";
+
+/// Header of rows in pages of a heap.
+const PAGE_CHAIN: &str = "page_chain";
 
 /// Header of windows.
 const WINDOWS: &str = "windows";
@@ -94,6 +98,14 @@ if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsig
     let mut code = Code::default();
     if bound.awaits {
         code.lines("#define GALATEA_AWAITS_CHUNKS");
+    }
+    if sink.headers().contains(&PAGE_CHAIN) && bound.heap != HeapBuild::default() {
+        for (name, value) in bound.heap.definitions() {
+            match value {
+                Some(value) => line!(code, "#define {name} {value}"),
+                None => line!(code, "#define {name}"),
+            }
+        }
     }
     let used: Vec<&str> = used_headers::used_by(body.as_str()).collect();
     let headers = HEADERS.iter().chain(&used).chain(sink.headers());

@@ -1,6 +1,7 @@
 //! Options of a generated kernel besides its plan and data.
 
 use crate::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput, Selection};
+use galatea_kernels::heap::HeapBuild;
 use galatea_layout::model::Machine;
 
 /// Tuning options of a generated kernel that do not depend on the data.
@@ -36,6 +37,8 @@ pub struct KernelOptions {
     pub row_output: RowOutput,
     /// Whether the rows to sort are all rows of a table, which may already be sorted.
     pub in_order: bool,
+    /// The heap of rows in pages.
+    pub heap: HeapBuild,
     /// The memory that holds build sides for lookups.
     pub build_sides: LookupMemory,
     /// When columns are loaded that only some rows need.

@@ -33,7 +33,9 @@ pub use self::choices::{
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, DiskLimit, GroupCopies, JoinPartitions, MemoryLimit, Switch};
 pub use galatea_base::setting::SettingValue;
-pub use galatea_codegen::choices::{GroupBy, GroupCombine, LookupMemory, RowOutput, Selection};
+pub use galatea_codegen::choices::{
+    GroupBy, GroupCombine, LookupMemory, PageSearchChoice, RowOutput, Selection,
+};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
@@ -196,6 +198,14 @@ settings! {
         /// count the rows; heap allocates pages of a device heap on demand; auto is direct if few rows are
         /// expected to pass, and heap otherwise.
         "tuning.row_output" => pub row_output: RowOutput = RowOutput::Auto,
+        /// How a warp finds a free page of the device heap for its rows: window reserves pages by counters
+        /// and claims them from a bitmap; random-walk, random-walk-bitmap-32 and -64 draw pages, or words of
+        /// that many pages, at random; collaborative-32 and -64 do so with all lanes of the warp; runs also
+        /// finds consecutive pages; queue takes them from a ring; bump never reuses a page; auto is window.
+        "tuning.page_search" => pub page_search: PageSearchChoice = PageSearchChoice::Auto,
+        /// Whether kernels count the steps and the atomics of their page allocations, which EXPLAIN ANALYZE
+        /// then shows beside the prediction of the pool's size.
+        "tuning.page_statistics" => pub page_statistics: Switch = Switch(false),
         /// When a kernel loads the columns of later conditions and of the output: branch, only for rows that
         /// pass the conditions before; predicate, for all rows; auto, for all rows unless the conditions
         /// before are expected to leave enough memory unread.

@@ -7,11 +7,13 @@
 //! (the command line's footer, a benchmark) reads it without access to plans.
 
 mod admission;
+mod page_allocations;
 mod run;
 mod timeline;
 
 pub use admission::QueryAdmission;
 pub(crate) use admission::{PipelineDemand, StarvedPipeline};
+pub use page_allocations::PageAllocations;
 pub use run::{PipelineId, RunReport};
 pub use timeline::{Span, SpanPhase, Timeline};
 

@@ -166,6 +166,18 @@ impl PageSearch {
         }
     }
 
+    /// Number of pages that a step of a random walk checks: the paper's 1 or word size. `None` for searches
+    /// that do not walk at random.
+    #[must_use]
+    pub fn walk_width(self) -> Option<u32> {
+        match self {
+            Self::RandomWalk => Some(1),
+            Self::RandomWalkBitmap32 | Self::Collaborative32 => Some(32),
+            Self::RandomWalkBitmap64 | Self::Collaborative64 | Self::Runs => Some(64),
+            Self::Window | Self::Queue | Self::Bump => None,
+        }
+    }
+
     /// Whether it reuses freed pages; the bump search does not.
     #[must_use]
     pub fn reuses(self) -> bool {
@@ -192,8 +204,8 @@ impl std::fmt::Display for PageSearch {
     }
 }
 
-/// The compiler option of the checking mode.
-pub(crate) const HEAP_CHECK: &str = "-DGALATEA_HEAP_CHECK";
+/// The preprocessor definition of the checking mode.
+pub(crate) const HEAP_CHECK: &str = "GALATEA_HEAP_CHECK";
 
 /// How device code that uses a heap is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -210,13 +222,25 @@ impl HeapBuild {
     /// Its compiler options, for any program that includes `galatea/heap.cuh`.
     #[must_use]
     pub fn options(self) -> Vec<String> {
-        let mut options = vec![format!("-DGALATEA_HEAP_SEARCH={}", self.search.number())];
+        let definitions = self.definitions().into_iter();
+        definitions
+            .map(|(name, value)| match value {
+                Some(value) => format!("-D{name}={value}"),
+                None => format!("-D{name}"),
+            })
+            .collect()
+    }
+
+    /// The same as preprocessor definitions, for a source that includes the header: name and value.
+    #[must_use]
+    pub fn definitions(self) -> Vec<(&'static str, Option<usize>)> {
+        let mut definitions = vec![("GALATEA_HEAP_SEARCH", Some(self.search.number()))];
         if self.check {
-            options.push(HEAP_CHECK.to_owned());
+            definitions.push((HEAP_CHECK, None));
         }
         if self.count {
-            options.push("-DGALATEA_HEAP_COUNT".to_owned());
+            definitions.push(("GALATEA_HEAP_COUNT", None));
         }
-        options
+        definitions
     }
 }

@@ -109,6 +109,15 @@ const SETTINGS: &[&[(&str, &str)]] = &[
         ("galatea.tuning.row_output", "heap"),
         ("galatea.memory.gpu_limit", "3 MiB"),
     ],
+    &[
+        ("galatea.tuning.row_output", "heap"),
+        ("galatea.tuning.page_search", "random-walk-bitmap-64"),
+        ("galatea.memory.gpu_limit", "3 MiB"),
+    ],
+    &[
+        ("galatea.tuning.row_output", "heap"),
+        ("galatea.tuning.page_search", "collaborative-32"),
+    ],
     &[("galatea.join.lookup_memory", "shared")],
     &[
         ("galatea.join.lookup_memory", "cache"),

@@ -152,6 +152,7 @@ fn options(build_sides: LookupMemory) -> KernelOptions {
         hash_table_bytes: 1 << 30,
         copies_bytes: 1 << 30,
         row_output: RowOutput::Auto,
+        heap: HeapBuild::default(),
         build_sides,
         selection: Selection::Auto,
     }

@@ -100,6 +100,7 @@ impl TableState {
             (None, grid)
         } else {
             let demand = Demand {
+                build: bound.heap,
                 words: layout.group_words(),
                 rows,
                 morsel_rows: 0,
@@ -214,6 +215,7 @@ impl TableState {
             texts.map(|texts| In(&**texts.region())),
             InOut(&mut pages),
         )?;
+        heap.returned(stream)?;
         report.pages += stream.read(&pages, ..)?[0];
         report.grown += 1;
         self.slots = runtime.memory().working(self.owner, TABLE, slots);
@@ -228,6 +230,7 @@ impl TableState {
         runtime: &DeviceRuntime,
         stream: &Stream,
         groups: u64,
+        report: &mut RunReport,
     ) -> Result<Option<DeviceBuffer<u64>>, RunError> {
         let mut collected = None;
         if groups > 0 {
@@ -244,7 +247,7 @@ impl TableState {
             collected = Some(out);
         }
         if let Some(heap) = self.heap {
-            heap.keep(runtime);
+            heap.keep(runtime, stream, report)?;
         }
         Ok(collected)
     }
@@ -252,13 +255,18 @@ impl TableState {
 
 impl TableState {
     /// The parked slots, and their number. The heap is kept for the next query.
-    pub(crate) fn keep(mut self, runtime: &DeviceRuntime) -> (WorkingRegion<u64>, u64) {
+    pub(crate) fn keep(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        report: &mut RunReport,
+    ) -> Result<(WorkingRegion<u64>, u64), RunError> {
         let entries = self.capacity();
         if let Some(heap) = self.heap {
-            heap.keep(runtime);
+            heap.keep(runtime, stream, report)?;
         }
         self.slots.park();
-        (self.slots, entries)
+        Ok((self.slots, entries))
     }
 }
 

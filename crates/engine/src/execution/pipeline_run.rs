@@ -14,6 +14,7 @@ use galatea_base::policy::policy;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::BoundPipeline;
 use galatea_codegen::options::KernelOptions;
+use galatea_kernels::heap::HeapBuild;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_memory::regions::{AdmissionTicket, Source};
 use galatea_store::{Column, TableView};
@@ -234,6 +235,11 @@ impl<'a> Run<'a> {
                 None => self.config.row_output,
             },
             in_order: self.may_be_in_order(),
+            heap: HeapBuild {
+                search: self.config.page_search.search(),
+                check: cfg!(debug_assertions) && info.emulated,
+                count: self.config.page_statistics.0,
+            },
             build_sides: self.config.lookup_memory,
             selection: self.config.selection,
         }

@@ -180,6 +180,7 @@ impl SinkState {
             (Strategy::Chains, ResultPlan::Rows(RowsPlan { columns, .. })) => {
                 let layout = RowLayout::new(columns);
                 let demand = Demand {
+                    build: bound.heap,
                     words: layout.words as u32,
                     // Estimates err: reserve twice the expected number of rows, and at least a tenth of all.
                     rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,

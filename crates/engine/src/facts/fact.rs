@@ -219,6 +219,8 @@ impl Facts {
         ];
         let counted = counts.into_iter().filter(|(_, count)| *count > 0);
         facts.extend(counted.map(|(name, count)| Fact::one(name, count.to_string())));
+        let allocations = report.page_allocations;
+        facts.extend(allocations.map(|pages| Fact::one("page allocations", pages.to_string())));
         if report.in_order {
             facts.push(Fact::one("sort", "skipped (input sorted)"));
         }

@@ -1,5 +1,6 @@
 //! The report of one pipeline run.
 
+use super::page_allocations::PageAllocations;
 use super::timeline::{SpanPhase, Timeline};
 use galatea_memory::transfer::Method;
 use galatea_store::LoadReport;
@@ -99,6 +100,8 @@ pub struct RunReport {
     pub grown: usize,
     /// Number of pages of the device heap that held output rows.
     pub pages: u64,
+    /// The allocations of those and other pages, if `galatea.tuning.page_statistics` is on.
+    pub page_allocations: Option<PageAllocations>,
     /// Number of blocks of a launch.
     pub grid: u32,
     /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, if the
@@ -161,12 +164,23 @@ impl RunReport {
         self.grown += other.grown;
         self.preemptions += other.preemptions;
         self.pages += other.pages;
+        if let Some(allocations) = other.page_allocations {
+            self.add_page_allocations(allocations);
+        }
         self.sort_ranges += other.sort_ranges;
         self.sort_passes += other.sort_passes;
         self.total += other.total;
         let sides = self.build_side_rows.iter_mut().zip(&other.build_side_rows);
         sides.for_each(|(rows, others)| *rows = (*rows).max(*others));
         self.add_work(other);
+    }
+
+    /// Adds the allocations of a heap.
+    pub(crate) fn add_page_allocations(&mut self, other: PageAllocations) {
+        match &mut self.page_allocations {
+            Some(allocations) => allocations.add(&other),
+            none => *none = Some(other),
+        }
     }
 
     /// Adds the figures of another pipeline of the same query.

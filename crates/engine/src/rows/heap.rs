@@ -3,12 +3,14 @@
 //! only when the heap is exhausted.
 
 use crate::device::{DeviceRuntime, RunError};
+use crate::report::{PageAllocations, RunReport};
 use crate::rows::memory;
 use galatea_base::policy::policy;
 use galatea_codegen::sink::chains::WARP_ROWS;
 use galatea_device::{Access, Stream};
-use galatea_kernels::heap::{PAGE_HEADER_WORDS, PageChainsView};
+use galatea_kernels::heap::{HeapBuild, PAGE_HEADER_WORDS, PageChainsView};
 use galatea_memory::regions::Use;
+use galatea_memory::sizing::Pool;
 use galatea_memory::{DeviceHeap, GatheredRows, HeapError, HeapOptions, RowChains};
 
 policy! {
@@ -18,6 +20,8 @@ policy! {
         page_bytes: u64 = 16 << 10,
         /// Maximum bytes of a heap that is kept for the next query.
         kept_bytes: u64 = 2 << 30,
+        /// Mean number of steps of a random walk for the last page of the expected rows.
+        walk_steps: f64 = 2.0,
     }
 }
 
@@ -26,6 +30,8 @@ const POLICY: RowHeapPolicy = RowHeapPolicy::DEFAULT;
 /// The required capacity of a heap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
+    /// How the kernel uses the heap.
+    pub build: HeapBuild,
     /// Number of 64-bit words per row.
     pub words: u32,
     /// Expected number of rows.
@@ -65,10 +71,15 @@ impl RowHeap {
         let grid = grid.min(u32::try_from(share / of_morsel).unwrap_or(u32::MAX).max(1));
         let least = u64::from(grid) * of_morsel;
         let most = demand.rows.div_ceil(page_rows) + 2 * u64::from(grid);
+        let most = match demand.build.search.walk_width() {
+            Some(width) => Pool::for_walks(most, width, POLICY.walk_steps).pages,
+            None => most,
+        };
         let bytes = most.min(share).max(least) * page_bytes;
         let kept = runtime.memory().take_spare(|kept: &Self| {
             kept.chains.shape() == (grid as usize, demand.words)
                 && kept.heap.page_bytes() == page_bytes
+                && kept.heap.build() == demand.build
                 && kept.heap.memory().bytes() >= bytes
         });
         if let Some(mut kept) = kept {
@@ -80,7 +91,11 @@ impl RowHeap {
                 .alloc::<u64>(stream, (bytes / 8) as usize)?
                 .assume_written();
             let pages = runtime.memory().working(owner, "pages for rows", pages);
-            let heap = DeviceHeap::over(device, stream, pages, .., HeapOptions::pages_of(page_bytes))?;
+            let options = HeapOptions {
+                build: demand.build,
+                ..HeapOptions::pages_of(page_bytes)
+            };
+            let heap = DeviceHeap::over(device, stream, pages, .., options)?;
             let chains = RowChains::new(device, stream, &heap, demand.words, grid)?;
             Ok::<_, HeapError>((heap, chains))
         })?;
@@ -93,13 +108,27 @@ impl RowHeap {
         Ok((made, grid))
     }
 
-    /// Keeps the heap for the next query, once all pages are returned and the stream has finished with it.
-    pub(crate) fn keep(mut self, runtime: &DeviceRuntime) {
+    /// Ends the run: records its allocations, and keeps the heap for the next query. All pages are returned,
+    /// and the stream has finished with them.
+    ///
+    /// # Errors
+    /// A kernel freed a page twice, or an address that is none (emulated device, builds with debug
+    /// assertions).
+    pub(crate) fn keep(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        if let Some(allocations) = self.allocations(stream)? {
+            report.add_page_allocations(allocations);
+        }
         self.resume = false;
         if self.heap.memory().bytes() <= POLICY.kept_bytes {
             self.heap.region().set_owner(None);
             runtime.memory().keep_spare(self);
         }
+        Ok(())
     }
 
     /// Lets other queries move its pages.
@@ -133,6 +162,36 @@ impl RowHeap {
     ) -> Result<GatheredRows, RunError> {
         let gathered = runtime.making_room(|| self.chains.gather(runtime.device(), stream, &self.heap))?;
         let bytes = self.heap.memory().bytes();
-        gathered.ok_or_else(|| memory(runtime, "output rows next to each other", bytes))
+        let gathered = gathered.ok_or_else(|| memory(runtime, "output rows next to each other", bytes))?;
+        self.returned(stream)?;
+        Ok(gathered)
+    }
+
+    /// After all pages were returned: makes them free for searches that do not reuse pages.
+    pub(crate) fn returned(&mut self, stream: &Stream) -> Result<(), RunError> {
+        if !self.heap.search().reuses() {
+            self.heap.reset(stream)?;
+        }
+        Ok(())
+    }
+
+    /// The allocations of the run, if its kernels counted them.
+    fn allocations(&mut self, stream: &Stream) -> Result<Option<PageAllocations>, RunError> {
+        let build = self.heap.build();
+        if !build.check && !build.count {
+            return Ok(None);
+        }
+        let counts = self.heap.statistics(stream)?;
+        self.heap.forget_statistics(stream)?;
+        if counts.faults.any() {
+            let (search, faults) = (build.search, counts.faults);
+            return Err(RunError::Defect(format!(
+                "kernels misused the heap of rows with page search {search}: {faults:?}"
+            )));
+        }
+        let pages = self.heap.page_count();
+        Ok(build
+            .count
+            .then(|| PageAllocations::new(build.search, pages, counts)))
     }
 }

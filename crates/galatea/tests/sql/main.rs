@@ -55,6 +55,7 @@ mod nested;
 mod optimize;
 mod over_files;
 mod packed;
+mod page_search;
 mod pairs;
 mod parquet_contents;
 mod parquet_decoding;

@@ -73,7 +73,7 @@ impl Flow {
     pub fn compile(device: &Device, source: &str) -> Result<Self> {
         let mut program = Self::program(source);
         if device.info().emulated {
-            program.options.push(HEAP_CHECK.to_owned());
+            program.options.push(format!("-D{HEAP_CHECK}"));
         }
         let Compiled { module, .. } = device.compile(&program)?;
         Ok(Self {

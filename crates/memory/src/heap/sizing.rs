@@ -25,6 +25,25 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// The smallest pool in which the walk to the last of `threads` pages has a mean of at most `steps`
+    /// steps, if all pages are free before. `steps` is greater than 1.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of pages, not negative"
+    )]
+    pub fn for_walks(threads: u64, width: u32, steps: f64) -> Self {
+        // A probe finds a page with probability 1 / steps if this share of the pages is free.
+        let free = 1.0 - (1.0 - steps.recip()).powf(f64::from(width).recip());
+        let pages = (real(threads) / (1.0 - free)).ceil() as u64;
+        Self {
+            pages,
+            free: pages,
+            threads,
+        }
+    }
+
     /// Equations 2 (`width` 1, there with a logarithm) and 4: mean steps of a thread.
     ///
     /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). For wider words it holds
@@ -175,6 +194,30 @@ mod tests {
         near(all.tas(64), 28.9, 0.1, "TAS of RW-BM, 64 bits");
         for width in [1, 32, 64] {
             assert!(all.was_bound(width).is_infinite());
+        }
+    }
+
+    #[test]
+    fn pools_are_sized_by_the_length_of_the_last_walk() {
+        for (width, steps, pages) in [
+            (1, 2.0, 2000),
+            (1, 10.0, 1112),
+            (1, 1.25, 5000),
+            (32, 2.0, 1022),
+            (64, 2.0, 1011),
+        ] {
+            let pool = Pool::for_walks(1000, width, steps);
+            assert_eq!((pool.pages, pool.free, pool.threads), (pages, pages, 1000));
+            let last = Pool {
+                free: pool.pages - 999,
+                threads: 1,
+                ..pool
+            };
+            let mean = last.tas(width);
+            assert!(
+                (steps * 0.9..=steps).contains(&mean),
+                "width {width}: {mean} steps"
+            );
         }
     }
 

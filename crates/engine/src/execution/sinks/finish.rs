@@ -119,7 +119,7 @@ impl SinkState {
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 report.groups = Some(held);
-                if let Some(groups) = table.collect(runtime, stream, held)? {
+                if let Some(groups) = table.collect(runtime, stream, held, report)? {
                     contents.groups = GroupStorage::Collected(groups);
                 }
             }
@@ -145,7 +145,7 @@ impl SinkState {
             Form::Chains { mut heap, layout } => {
                 gather(runtime, stream, bound, &mut heap, &layout, rows, report)?;
                 stream.synchronize()?;
-                heap.keep(runtime);
+                heap.keep(runtime, stream, report)?;
             }
         }
         Ok(contents)
@@ -221,7 +221,7 @@ impl SinkState {
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 report.groups = Some(held);
-                let (slots, entries) = table.keep(runtime);
+                let (slots, entries) = table.keep(runtime, stream, report)?;
                 let texts = self.texts.map(InternedStrings::parked);
                 BuiltTable::of_table(build_side, slots, 0, entries, texts)
             }

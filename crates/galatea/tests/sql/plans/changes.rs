@@ -139,6 +139,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "aggregate.preaggregation" => "off",
         "tuning.compile" => "optimised",
         "tuning.row_output" => "heap",
+        "tuning.page_search" => "random-walk",
         "tuning.selection" => "branch",
         "join.lookup_memory" => "cache",
         "cache.plans" | "stream.groups" | "stream.lateness" => "100",
@@ -149,7 +150,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "join.partitions" => "8",
         "join.order" => "written",
         "overflow" => "wrap",
-        "debug.collide_hashes" => "true",
+        "debug.collide_hashes" | "tuning.page_statistics" => "true",
         "stream.frame_size" => "8192",
         _ => return None,
     })

@@ -1,0 +1,94 @@
+//! Allocations of pages of the device heap, beside the theory of random walks.
+
+use std::fmt;
+
+use galatea_kernels::heap::PageSearch;
+use galatea_memory::HeapStatistics;
+use galatea_memory::sizing::Pool;
+
+/// The page allocations of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageAllocations {
+    /// How pages were searched for.
+    pub search: PageSearch,
+    /// Number of pages of the pool: of the largest, if there were several.
+    pub pool: u64,
+    /// Number of allocations between two drains of the pool, at most.
+    pub at_once: u64,
+    /// Counters of the kernels.
+    pub counts: HeapStatistics,
+}
+
+impl PageAllocations {
+    /// The allocations of kernels from one pool of pages, which were all free before.
+    pub(crate) fn new(search: PageSearch, pool: u64, counts: HeapStatistics) -> Self {
+        Self {
+            search,
+            pool,
+            at_once: counts.allocations.min(pool),
+            counts,
+        }
+    }
+
+    /// Adds those of another run.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if other.pool > self.pool {
+            self.pool = other.pool;
+            self.at_once = other.at_once;
+        }
+        let (sum, more) = (&mut self.counts, &other.counts);
+        sum.allocations += more.allocations;
+        sum.failures += more.failures;
+        sum.steps += more.steps;
+        sum.warp_steps += more.warp_steps;
+        sum.warps += more.warps;
+        sum.atomics += more.atomics;
+        sum.collisions += more.collisions;
+        sum.sweeps += more.sweeps;
+        sum.frees += more.frees;
+    }
+
+    /// The predicted mean of the steps of an allocation, and the bound of the mean of a warp's slowest lane,
+    /// for searches that walk at random: Pham et al. 2022, equations 2 to 5. The walks of collaborative
+    /// searches are shorter, because each lane walks.
+    #[must_use]
+    pub fn predicted_steps(&self) -> Option<(f64, f64)> {
+        let width = self.search.walk_width()?;
+        let pool = Pool {
+            pages: self.pool,
+            free: self.pool,
+            threads: self.at_once,
+        };
+        Some((pool.tas(width), pool.was_bound(width)))
+    }
+}
+
+impl fmt::Display for PageAllocations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.counts;
+        let average = |ratio: Option<f64>| ratio.unwrap_or_default();
+        write!(
+            f,
+            "{} by {} from {} pages, {:.2} steps a page, {:.2} a warp",
+            counts.allocations,
+            self.search,
+            self.pool,
+            average(counts.thread_average_steps()),
+            average(counts.warp_average_steps()),
+        )?;
+        if let Some((mean, bound)) = self.predicted_steps() {
+            write!(f, " (predicted {mean:.2}, at most {bound:.2})")?;
+        }
+        write!(f, ", {:.2} atomics", average(counts.atomics_per_request()))?;
+        for (count, what) in [
+            (counts.collisions, "collisions"),
+            (counts.sweeps, "sweeps"),
+            (counts.failures, "refused"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
