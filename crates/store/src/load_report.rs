@@ -94,8 +94,6 @@ pub struct Pruning {
     pub by_bloom_filters: u64,
     /// Row groups that were skipped because of the page index.
     pub by_pages: u64,
-    /// Row groups that were skipped because a limit needs no more rows.
-    pub by_limit: u64,
     /// Pages of the columns in the other row groups, if these have a page index.
     pub pages: u64,
     /// Those of them that have rows for the predicates.
@@ -121,7 +119,7 @@ pub struct LoadReport {
     pub disk_bytes: u64,
     /// Time of reading from the column cache.
     pub disk_time: Duration,
-    /// The row groups that the query did not need; none for a query without predicates and limit.
+    /// The row groups that the query did not need; none for a query without predicates.
     pub pruning: Option<Pruning>,
 }
 

@@ -76,8 +76,6 @@ pub struct LoadHints {
     /// may be missing in the view, which changes the numbers of rows. The view of such a load
     /// has an id of its own.
     pub predicates: Vec<Arc<dyn PhysicalExpr>>,
-    /// The number of rows that the caller needs, if any rows will do and there are no predicates.
-    pub limit: Option<u64>,
     /// Whether the caller keeps no column for later loads.
     pub is_temporary: bool,
 }

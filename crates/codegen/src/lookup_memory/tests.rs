@@ -11,6 +11,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use galatea_device::{Architecture, Tier, compile_for, testing};
 use galatea_kernels::Pipeline;
+use galatea_kernels::heap::HeapBuild;
 use galatea_store::{ConflictLayout, Store, StoreOptions, StoredTable, TableView};
 
 const FACT: [(&str, DataType); 3] = [

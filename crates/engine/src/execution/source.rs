@@ -69,7 +69,6 @@ pub(super) async fn load(
             (PipelineSource::Files { .. }, false) => pipeline.pruning.clone(),
             _ => Vec::new(),
         },
-        limit: pipeline.needed_rows(),
         is_temporary: !config.cache_files.0,
     };
     let view = table.load(&columns, &hints, Some(progress)).await?;

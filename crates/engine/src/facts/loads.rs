@@ -32,7 +32,7 @@ pub(super) fn from_files(load: &LoadReport) -> Option<String> {
 /// The row groups that a load has read, and those that its query does not need.
 pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
     let pruning = load.pruning?;
-    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages + pruning.by_limit;
+    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
     let read = match pruning.bytes {
         0 => pruning.row_groups,
         _ => pruning.row_groups - skipped,
@@ -46,7 +46,6 @@ pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
         (pruning.by_statistics, "statistics"),
         (pruning.by_bloom_filters, "Bloom filters"),
         (pruning.by_pages, "the page index"),
-        (pruning.by_limit, "the limit"),
     ] {
         if number > 0 {
             text += &format!(", {number} {skipped} by {by}");

@@ -136,12 +136,6 @@ impl Pipeline {
         matches!(order, Some(RowOrder::All(_)))
     }
 
-    /// The number of rows of its source that it needs, if any rows will do.
-    pub(crate) fn needed_rows(&self) -> Option<u64> {
-        let fetch = self.fetch_in_any_order()?;
-        (self.returns_rows() && self.is_whole()).then_some(fetch as u64)
-    }
-
     /// Whether it returns every row of its source.
     pub(crate) fn is_whole(&self) -> bool {
         self.plan.filters.is_empty() && self.build_sides.is_empty()

@@ -31,11 +31,10 @@ impl FileTable {
         let Format::Parquet(format) = &self.format else {
             return Ok(Part::default());
         };
-        let needs_all = hints.predicates.is_empty() && hints.limit.is_none();
-        if columns.is_empty() || needs_all || self.has_layout(columns) {
+        if columns.is_empty() || hints.predicates.is_empty() || self.has_layout(columns) {
             return Ok(Part::default());
         }
-        let known = known_selection(version, hints);
+        let known = version.slices.selection(&hints.predicates);
         let kept = known.and_then(|selection| self.kept_slice(version, &selection, columns, hints));
         if kept.is_some() {
             return Ok(Part {
@@ -90,7 +89,7 @@ impl FileTable {
         columns: &[usize],
         hints: &LoadHints,
     ) -> Option<Vec<Arc<Column>>> {
-        let selection = known_selection(version, hints)?;
+        let selection = version.slices.selection(&hints.predicates)?;
         let slice = self.kept_slice(version, &selection, columns, hints)?;
         let kept = columns
             .iter()
@@ -140,7 +139,7 @@ impl FileTable {
         hints: &LoadHints,
     ) -> Result<Arc<Selection>> {
         let row_groups = format.row_groups(&self.files, version).await?;
-        if let Some(selection) = known_selection(version, hints) {
+        if let Some(selection) = version.slices.selection(&hints.predicates) {
             return Ok(selection);
         }
         let selection = format.select(&self.files, &row_groups, &hints.predicates, columns);
@@ -164,13 +163,5 @@ impl FileTable {
             return part < whole;
         }
         part as f64 <= PartialLoads::DEFAULT.share * whole as f64 && spent + part <= whole
-    }
-}
-
-/// The rows that the query needs, if an earlier load has found them.
-fn known_selection(version: &Version, hints: &LoadHints) -> Option<Arc<Selection>> {
-    match hints.limit.filter(|_| hints.predicates.is_empty()) {
-        Some(rows) => Some(Arc::new(version.row_groups.get()?.first(rows))),
-        None => version.slices.selection(&hints.predicates),
     }
 }

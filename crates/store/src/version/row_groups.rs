@@ -13,11 +13,10 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
-use super::selection::{SelectedGroup, Selection};
+use super::selection::Selection;
 use super::source_file::SourceFile;
 use crate::damage::{contained_async, panicked, parquet_error};
 use crate::error::{Result, StoreError};
-use crate::load_report::Pruning;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -166,31 +165,6 @@ impl RowGroups {
             files: Arc::clone(&self.files),
             chunks: chunks(groups, chunk_target),
             partial: partial.collect(),
-        }
-    }
-
-    /// The first row groups with at least `rows` rows, or all.
-    pub(crate) fn first(&self, rows: u64) -> Selection {
-        let groups: Vec<_> = self.all().filter(|(_, _, rows)| *rows > 0).collect();
-        let mut before = 0;
-        let needed = groups.iter().take_while(|(_, _, of_group)| {
-            let is_needed = before < rows;
-            before += *of_group as u64;
-            is_needed
-        });
-        let needed = needed.map(|(file, group, _)| SelectedGroup {
-            file: *file,
-            group: *group,
-            rows: None,
-        });
-        let needed: Vec<_> = needed.collect();
-        Selection {
-            pruning: Pruning {
-                row_groups: groups.len() as u64,
-                by_limit: (groups.len() - needed.len()) as u64,
-                ..Pruning::default()
-            },
-            groups: needed,
         }
     }
 

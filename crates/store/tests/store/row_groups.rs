@@ -234,32 +234,6 @@ async fn parts_of_a_column_read_at_most_its_bytes() {
     assert_eq!(view.id, bed.table().await.identity(), "the column is in memory");
 }
 
-#[tokio::test]
-async fn limits_need_the_first_row_groups() {
-    let bed = Bed::new(&table(vec![("n", numbers(800))]), groups()).await;
-    let table = bed.table().await;
-    for (limit, rows) in [
-        (1, 100),
-        (100, 100),
-        (101, 200),
-        (0, 100),
-        (400, 400),
-        (401, 800),
-        (5000, 800),
-    ] {
-        let hints = LoadHints {
-            limit: Some(limit),
-            ..LoadHints::default()
-        };
-        let view = table.load(&[0], &hints, None).await.unwrap();
-        if limit == 0 {
-            assert!(view.loaded.is_none(), "no rows are needed");
-        } else {
-            assert_eq!(view.rows, rows, "{limit}");
-        }
-    }
-}
-
 /// A caller that keeps nothing reads the part each time.
 #[tokio::test]
 async fn temporary_loads_stay_partial() {

@@ -125,7 +125,6 @@ fn residence(
     };
     let hints = LoadHints {
         predicates: found.pruning.clone(),
-        limit: found.needed_rows(),
         ..LoadHints::with_dictionaries(dictionary.then_some(column).into_iter().collect())
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));
