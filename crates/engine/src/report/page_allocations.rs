@@ -49,11 +49,14 @@ impl PageAllocations {
     }
 
     /// The predicted mean of the steps of an allocation, and the bound of the mean of a warp's slowest lane,
-    /// for searches that walk at random: Pham et al. 2022, equations 2 to 5. The walks of collaborative
-    /// searches are shorter, because each lane walks.
+    /// for searches that walk at random: Pham et al. 2022, equations 2 to 5. These do not cover collaborative
+    /// walks: all lanes walk, and a step fails if another warp has locked the word.
     #[must_use]
     pub fn predicted_steps(&self) -> Option<(f64, f64)> {
-        let width = self.search.walk_width()?;
+        let width = match self.search {
+            PageSearch::Collaborative32 | PageSearch::Collaborative64 => return None,
+            search => search.walk_width()?,
+        };
         let pool = Pool {
             pages: self.pool,
             free: self.pool,

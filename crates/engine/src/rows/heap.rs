@@ -49,6 +49,8 @@ pub(crate) struct RowHeap {
     pub(crate) chains: RowChains,
     /// Whether the next launch continues one that stopped.
     pub(crate) resume: bool,
+    /// The allocations of the run before the last reset of the heap, if they are counted.
+    counted: Option<PageAllocations>,
 }
 
 impl RowHeap {
@@ -104,6 +106,7 @@ impl RowHeap {
             heap,
             chains,
             resume: false,
+            counted: None,
         };
         Ok((made, grid))
     }
@@ -120,7 +123,8 @@ impl RowHeap {
         stream: &Stream,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
-        if let Some(allocations) = self.allocations(stream)? {
+        self.count(stream)?;
+        if let Some(allocations) = self.counted.take() {
             report.add_page_allocations(allocations);
         }
         self.resume = false;
@@ -170,16 +174,17 @@ impl RowHeap {
     /// After all pages were returned: makes them free for searches that do not reuse pages.
     pub(crate) fn returned(&mut self, stream: &Stream) -> Result<(), RunError> {
         if !self.heap.search().reuses() {
+            self.count(stream)?;
             self.heap.reset(stream)?;
         }
         Ok(())
     }
 
-    /// The allocations of the run, if its kernels counted them.
-    fn allocations(&mut self, stream: &Stream) -> Result<Option<PageAllocations>, RunError> {
+    /// Adds the allocations since the last call, if the kernels of the run count them.
+    fn count(&mut self, stream: &Stream) -> Result<(), RunError> {
         let build = self.heap.build();
         if !build.check && !build.count {
-            return Ok(None);
+            return Ok(());
         }
         let counts = self.heap.statistics(stream)?;
         self.heap.forget_statistics(stream)?;
@@ -189,9 +194,13 @@ impl RowHeap {
                 "kernels misused the heap of rows with page search {search}: {faults:?}"
             )));
         }
-        let pages = self.heap.page_count();
-        Ok(build
-            .count
-            .then(|| PageAllocations::new(build.search, pages, counts)))
+        if build.count {
+            let new = PageAllocations::new(build.search, self.heap.page_count(), counts);
+            match &mut self.counted {
+                Some(before) => before.add(&new),
+                none => *none = Some(new),
+            }
+        }
+        Ok(())
     }
 }

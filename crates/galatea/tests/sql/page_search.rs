@@ -4,15 +4,15 @@ use crate::compare::{Pair, answer};
 use crate::data::{Shape, batch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
-/// The searches, with the number of pages that a step of a random walk checks.
+/// The searches, with the number of pages that a step of a random walk checks, if theory predicts its length.
 const SEARCHES: [(&str, Option<u32>); 10] = [
     ("auto", None),
     ("window", None),
     ("random-walk", Some(1)),
     ("random-walk-bitmap-32", Some(32)),
     ("random-walk-bitmap-64", Some(64)),
-    ("collaborative-32", Some(32)),
-    ("collaborative-64", Some(64)),
+    ("collaborative-32", None),
+    ("collaborative-64", None),
     ("runs", Some(64)),
     ("queue", None),
     ("bump", None),
@@ -131,14 +131,18 @@ async fn walks_are_as_short_as_predicted() {
         let collisions = collisions
             .and_then(|before| before.rsplit(' ').next()?.parse().ok())
             .unwrap_or(0.0);
+        assert!(steps >= 1.0, "{search}: {plan}");
         let steps = steps - collisions / allocations;
-        assert!(steps <= bound, "{search}: {steps} steps, bound {bound}");
+        // The figures are rounded.
+        assert!(
+            steps <= bound + 0.01,
+            "{search}: {steps} steps, bound {bound}: {plan}"
+        );
         // The pool has twice the pages of the expected rows if a step checks one page.
         assert!(
             mean < 2.0 && steps < 1.5 * mean,
             "{search}: {steps} steps, predicted {mean}"
         );
-        assert!(steps >= 1.0, "{search}: {plan}");
         if width == 1 {
             assert!(steps > 1.05, "a walk over single pages misses some: {plan}");
         }

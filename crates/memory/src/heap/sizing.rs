@@ -25,8 +25,9 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The smallest pool in which the walk to the last of `threads` pages has a mean of at most `steps`
-    /// steps, if all pages are free before. `steps` is greater than 1.
+    /// The smallest pool, all free, in which a walk has a mean of at most `steps` steps after `threads` pages
+    /// were taken. `steps` is greater than 1. It has whole words of `width` pages, because a last word with
+    /// fewer pages would be drawn as often as the others.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -36,7 +37,7 @@ impl Pool {
     pub fn for_walks(threads: u64, width: u32, steps: f64) -> Self {
         // A probe finds a page with probability 1 / steps if this share of the pages is free.
         let free = 1.0 - (1.0 - steps.recip()).powf(f64::from(width).recip());
-        let pages = (real(threads) / (1.0 - free)).ceil() as u64;
+        let pages = ((real(threads) / (1.0 - free)).ceil() as u64).next_multiple_of(width.into());
         Self {
             pages,
             free: pages,
@@ -199,25 +200,26 @@ mod tests {
 
     #[test]
     fn pools_are_sized_by_the_length_of_the_last_walk() {
+        const TAKEN: u64 = 100_000;
         for (width, steps, pages) in [
-            (1, 2.0, 2000),
-            (1, 10.0, 1112),
-            (1, 4.0, 1334),
-            (32, 2.0, 1022),
-            (64, 2.0, 1011),
+            (1, 2.0, 200_000),
+            (1, 10.0, 111_112),
+            (32, 2.0, 102_208),
+            (64, 1.1, 103_872),
         ] {
-            let pool = Pool::for_walks(1000, width, steps);
-            assert_eq!((pool.pages, pool.free, pool.threads), (pages, pages, 1000));
-            let last = Pool {
-                free: pool.pages - 999,
-                threads: 1,
-                ..pool
+            let pool = Pool::for_walks(TAKEN, width, steps);
+            assert_eq!((pool.pages, pool.free, pool.threads), (pages, pages, TAKEN));
+            let next = |pages: u64| {
+                let pool = Pool {
+                    pages,
+                    free: pages - TAKEN,
+                    threads: 1,
+                };
+                pool.tas(width)
             };
-            let mean = last.tas(width);
-            assert!(
-                (steps * 0.9..=steps).contains(&mean),
-                "width {width}: {mean} steps"
-            );
+            assert!(next(pages) <= steps, "width {width}: {} steps", next(pages));
+            let fewer = next(pages - u64::from(width));
+            assert!(fewer > steps, "width {width}: {fewer} steps in a smaller pool");
         }
     }
 
