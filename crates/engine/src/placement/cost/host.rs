@@ -262,16 +262,17 @@ impl Estimator {
         }
     }
 
-    /// Groups of an aggregate: DataFusion's estimate, at most the rows.
+    /// Groups of an aggregate: DataFusion's estimate, at most the rows and the values of its keys.
     pub(in crate::placement) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));
         let own = self.statistics(aggregate);
         let guess = own.and_then(|s| s.num_rows.get_value().copied());
         // An estimate that is not below the number of rows is ignored.
-        match guess {
+        let groups = match guess {
             Some(groups) if (groups as f64) < rows => groups as f64,
             _ => rows * 0.1,
-        }
+        };
+        groups.min(self.most_rows(aggregate))
     }
 }
 

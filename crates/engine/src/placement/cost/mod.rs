@@ -3,7 +3,7 @@
 //! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both times are sums
 //! over operators of rows times a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths,
 //! and the host's work before and after the kernel). Rows are DataFusion's statistics if it has them, its
-//! guesses otherwise; neither model sees the data. So the figures are accurate to a factor of about two, and
+//! guesses otherwise, at most their upper bounds ([`bounds`]); neither model sees the data. So the figures are accurate to a factor of about two, and
 //! measured times of a query have priority over predicted ones ([`History`](crate::history::History)).
 //!
 //! Columns that have not been read yet are read once and used by later queries, and so are kernels that have
@@ -12,6 +12,7 @@
 //! ([`History::forgo`](crate::history::History::forgo)). So a column is loaded when the queries that read it
 //! have lost about the time of loading it, and a query that is not repeated runs where it takes least.
 
+mod bounds;
 pub(super) mod correction;
 pub(super) mod device;
 pub(super) mod host;
@@ -100,15 +101,6 @@ impl Estimator {
         &self.known.predictions[usize::from(self.is_cautious)]
     }
 
-    /// Upper bound of the rows that a node returns.
-    fn most_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        let inputs = plan.children();
-        match self.is_cautious && !inputs.is_empty() {
-            true => inputs.into_iter().map(|input| self.rows(input)).sum(),
-            false => f64::INFINITY,
-        }
-    }
-
     /// Rows that a node returns.
     pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         self.predictions().rows.get_or(plan, || self.rows_of(plan))
@@ -124,6 +116,7 @@ impl Estimator {
         // An operator without an estimate by DataFusion is assumed to return as many rows as its largest
         // input.
         let inputs = plan.children().into_iter().map(|child| self.rows(child));
-        inputs.reduce(f64::max).unwrap_or(UNKNOWN_ROWS)
+        let rows = inputs.reduce(f64::max).unwrap_or(UNKNOWN_ROWS);
+        rows.min(self.most_rows(plan))
     }
 }

@@ -1,0 +1,136 @@
+//! Upper bounds of the rows of a plan's nodes, by the bounds of group keys.
+//!
+//! DataFusion guesses the groups of keys without a known number of distinct values as one for each row. A key
+//! has no more values than integers between its bounds, which files have. Nodes above aggregates have bounds
+//! by those of their inputs.
+
+use super::Estimator;
+use crate::placement::plan_node::{Join, PlanNode};
+use arrow::datatypes::DataType;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
+use std::sync::Arc;
+
+impl Estimator {
+    /// Upper bound of the rows that a node returns, given those of its inputs.
+    pub(super) fn most_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let inputs = || plan.children().into_iter().map(|input| self.rows(input));
+        let most = match PlanNode::of(plan) {
+            PlanNode::Arrangement(_)
+            | PlanNode::Filter(_)
+            | PlanNode::Sample(_)
+            | PlanNode::Projection(_)
+            | PlanNode::Window(_)
+            | PlanNode::Sort(_)
+            | PlanNode::Merge(_)
+            | PlanNode::Requirement(_)
+            | PlanNode::Limit { .. } => inputs().sum(),
+            PlanNode::Join(Join::Cross(_)) => inputs().product(),
+            PlanNode::Aggregate(aggregate) => self.most_groups(aggregate),
+            _ => f64::INFINITY,
+        };
+        match self.is_cautious && !plan.children().is_empty() {
+            true => most.min(inputs().sum()),
+            false => most,
+        }
+    }
+
+    /// Upper bound of the groups of an aggregate.
+    pub(super) fn most_groups(&self, aggregate: &AggregateExec) -> f64 {
+        let keys = aggregate.group_expr();
+        if keys.expr().is_empty() {
+            return f64::INFINITY;
+        }
+        if aggregate.mode().input_mode() == AggregateInputMode::Partial {
+            // Partial states: each partition has at most all groups.
+            return self.partial_groups(aggregate.input());
+        }
+        let Some(input) = self.statistics(aggregate.input()) else {
+            return f64::INFINITY;
+        };
+        let values = keys.expr().iter().map(|(key, _)| {
+            let column = key.downcast_ref::<Column>()?;
+            most_values(input.column_statistics.get(column.index())?)
+        });
+        // A grouping set replaces keys by NULL.
+        let sets = keys.groups().len().max(1) as f64;
+        values
+            .product::<Option<f64>>()
+            .map_or(f64::INFINITY, |groups| sets * groups)
+    }
+
+    /// Upper bound of the groups of the aggregate whose partial states `plan` returns.
+    fn partial_groups(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        match PlanNode::of(plan) {
+            PlanNode::Aggregate(aggregate) => self.most_groups(aggregate),
+            PlanNode::Arrangement(input) | PlanNode::Requirement(input) => self.partial_groups(input),
+            PlanNode::Merge(merge) => self.partial_groups(merge.input()),
+            PlanNode::Sort(sort) => self.partial_groups(sort.input()),
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Upper bound of the values of an integer, Boolean or date column by its bounds, with NULL.
+fn most_values(column: &ColumnStatistics) -> Option<f64> {
+    let number = |bound: &Precision<ScalarValue>| -> Option<f64> {
+        let bound = bound.get_value()?;
+        let data_type = bound.data_type();
+        if !data_type.is_integer() && !matches!(data_type, DataType::Date32 | DataType::Boolean) {
+            return None;
+        }
+        match bound.cast_to(&DataType::Int64).ok()? {
+            ScalarValue::Int64(Some(bound)) => Some(bound as f64),
+            _ => None,
+        }
+    };
+    let (least, greatest) = (number(&column.min_value)?, number(&column.max_value)?);
+    (least <= greatest).then(|| greatest - least + 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::error::Result;
+    use datafusion::prelude::{ParquetReadOptions, SessionContext};
+
+    #[tokio::test]
+    async fn bounds_of_keys_limit_groups() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("t.parquet").display().to_string();
+        let ctx = SessionContext::new();
+        let rows = "SELECT value AS v, value % 10 AS k, value % 2 = 0 AS b, CAST(value % 7 AS VARCHAR) AS s
+                    FROM generate_series(1, 50000)";
+        let copy = ctx.sql(&format!("COPY ({rows}) TO '{path}'")).await?;
+        copy.collect().await?;
+        ctx.register_parquet("t", &path, ParquetReadOptions::default())
+            .await?;
+        for (sql, most) in [
+            ("SELECT k, count(*) FROM t GROUP BY k", 11.0),
+            ("SELECT k, b, count(*) FROM t GROUP BY k, b", 33.0),
+            ("SELECT k, b, count(*) FROM t GROUP BY ROLLUP (k, b)", 99.0),
+            (
+                "SELECT x.k, count(*) FROM t x JOIN t y ON x.v = y.v GROUP BY x.k",
+                11.0,
+            ),
+            (
+                "SELECT * FROM (SELECT k, count(*) AS n FROM t GROUP BY k) x
+                 CROSS JOIN (SELECT k, sum(v) AS m FROM t GROUP BY k) y",
+                121.0,
+            ),
+            ("SELECT s, count(*) FROM t GROUP BY s", f64::INFINITY),
+            ("SELECT k, s, count(*) FROM t GROUP BY k, s", f64::INFINITY),
+        ] {
+            let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+            let rows = Estimator::new(1).rows(&plan);
+            match most.is_finite() {
+                true => assert!(rows <= most, "{sql}: {rows} rows"),
+                false => assert!(rows > 1000.0, "{sql}: {rows} rows"),
+            }
+        }
+        Ok(())
+    }
+}
