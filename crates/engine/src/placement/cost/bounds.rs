@@ -28,7 +28,9 @@ impl Estimator {
             | PlanNode::Merge(_)
             | PlanNode::Requirement(_)
             | PlanNode::Limit { .. } => inputs().sum(),
+            PlanNode::Union(_) => inputs().sum(),
             PlanNode::Join(Join::Cross(_)) => inputs().product(),
+            PlanNode::Join(_) => self.joined_rows(plan),
             PlanNode::Aggregate(aggregate) => self.most_groups(aggregate),
             _ => f64::INFINITY,
         };
@@ -38,28 +40,36 @@ impl Estimator {
         }
     }
 
+    /// DataFusion's estimate of a join, with fewer rows if its inputs have fewer than DataFusion estimated.
+    fn joined_rows(&self, join: &Arc<dyn ExecutionPlan>) -> f64 {
+        let estimated = |plan| {
+            let statistics = self.statistics(plan)?;
+            statistics.num_rows.get_value().map(|rows| *rows as f64)
+        };
+        let shares = join.children().into_iter().map(|input| match estimated(input) {
+            Some(rows) if rows > 0.0 => (self.rows(input) / rows).min(1.0),
+            _ => 1.0,
+        });
+        estimated(join).map_or(f64::INFINITY, |rows| (rows * shares.product::<f64>()).max(1.0))
+    }
+
     /// Upper bound of the groups of an aggregate.
-    pub(super) fn most_groups(&self, aggregate: &AggregateExec) -> f64 {
-        let keys = aggregate.group_expr();
+    fn most_groups(&self, aggregate: &AggregateExec) -> f64 {
+        let (keys, rows) = (aggregate.group_expr(), self.rows(aggregate.input()));
         if keys.expr().is_empty() {
             return f64::INFINITY;
         }
         if aggregate.mode().input_mode() == AggregateInputMode::Partial {
-            // Partial states: each partition has at most all groups.
-            return self.partial_groups(aggregate.input());
+            return rows.min(self.partial_groups(aggregate.input()));
         }
-        let Some(input) = self.statistics(aggregate.input()) else {
-            return f64::INFINITY;
-        };
+        let input = self.statistics(aggregate.input());
         let values = keys.expr().iter().map(|(key, _)| {
             let column = key.downcast_ref::<Column>()?;
-            most_values(input.column_statistics.get(column.index())?)
+            most_values(input.as_ref()?.column_statistics.get(column.index())?)
         });
-        // A grouping set replaces keys by NULL.
-        let sets = keys.groups().len().max(1) as f64;
-        values
-            .product::<Option<f64>>()
-            .map_or(f64::INFINITY, |groups| sets * groups)
+        let groups = values.product::<Option<f64>>().unwrap_or(f64::INFINITY);
+        // Each grouping set groups all rows, and replaces keys by NULL.
+        keys.groups().len().max(1) as f64 * groups.min(rows)
     }
 
     /// Upper bound of the groups of the aggregate whose partial states `plan` returns.
@@ -120,6 +130,15 @@ mod tests {
                 "SELECT * FROM (SELECT k, count(*) AS n FROM t GROUP BY k) x
                  CROSS JOIN (SELECT k, sum(v) AS m FROM t GROUP BY k) y",
                 121.0,
+            ),
+            (
+                "SELECT x.k, n, m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) x
+                 JOIN (SELECT k, sum(v) AS m FROM t GROUP BY k) y ON x.k = y.k",
+                121.0,
+            ),
+            (
+                "SELECT k FROM t GROUP BY k UNION ALL SELECT CAST(b AS BIGINT) FROM (SELECT b FROM t GROUP BY b)",
+                14.0,
             ),
             ("SELECT s, count(*) FROM t GROUP BY s", f64::INFINITY),
             ("SELECT k, s, count(*) FROM t GROUP BY k, s", f64::INFINITY),
