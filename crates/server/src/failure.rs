@@ -25,7 +25,7 @@ pub(crate) enum FailureKind {
     UnknownColumn,
     /// A statement, clause or request that the server does not support.
     Unsupported,
-    /// A limit of memory, rows, queries or sessions.
+    /// A limit of memory, rows, queries, sessions, macros or variables.
     Limit,
     /// The limit of time.
     Time,
@@ -195,6 +195,11 @@ fn kind_of(error: &DataFusionError, root: &DataFusionError) -> FailureKind {
             ArrowError::ArithmeticOverflow(_) => FailureKind::OutOfRange,
             _ => FailureKind::Data,
         },
+        DataFusionError::External(inner)
+            if matches!(inner.downcast_ref(), Some(SqlError::TooMany { .. })) =>
+        {
+            FailureKind::Limit
+        }
         DataFusionError::External(inner) if inner.is::<SqlError>() => FailureKind::Unsupported,
         DataFusionError::Execution(_)
         | DataFusionError::External(_)
