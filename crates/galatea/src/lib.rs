@@ -63,7 +63,7 @@ mod system_tables;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
-pub use database::DatabaseError;
+pub use database::{DatabaseError, is_database};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};

@@ -194,3 +194,25 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
     };
     assert!(status.success(), "{status}");
 }
+
+/// A database among the folders of tables is refused.
+#[test]
+fn serve_refuses_databases() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let made = galatea(
+        directory.path(),
+        &["data/my.db", "CREATE TABLE t AS SELECT 1 AS a"],
+    );
+    assert_eq!(made.code, 0, "{made:?}");
+    for folder in ["data", "data/my.db"] {
+        let refused = galatea(
+            directory.path(),
+            &["serve", "--flight", "127.0.0.1:0", "--data", folder],
+        );
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(
+            refused.err.contains("my.db' is a database of Galatea") && refused.err.contains("COPY t TO"),
+            "{refused:?}"
+        );
+    }
+}

@@ -38,6 +38,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 
+pub use self::catalog_file::is_database;
 use self::catalog_file::{Catalog, SchemaEntry, StoredEntry, TableEntry};
 pub use self::error::DatabaseError;
 use self::error::Result;
