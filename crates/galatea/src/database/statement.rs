@@ -15,6 +15,7 @@ use super::catalog_file::TableEntry;
 use super::error::DatabaseError;
 use super::insert::InsertTarget;
 use super::{Database, Name, provider};
+use crate::create_table;
 
 fn of(state: &SessionState) -> Option<Arc<Database>> {
     state.config().get_extension::<Database>()
@@ -27,7 +28,7 @@ fn of(state: &SessionState) -> Option<Arc<Database>> {
 /// Those of the statement; [`DatabaseError`].
 pub(crate) async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let Some(database) = ctx.copied_config().get_extension::<Database>() else {
-        return ctx.execute_logical_plan(plan).await;
+        return executed(ctx, plan).await;
     };
     match plan {
         LogicalPlan::Ddl(_) => {
@@ -86,7 +87,14 @@ async fn changed(ctx: &SessionContext, database: &Database, plan: LogicalPlan) -
     };
     match done {
         true => ctx.read_empty()?.limit(0, Some(0)),
-        false => ctx.execute_logical_plan(plan).await,
+        false => executed(ctx, plan).await,
+    }
+}
+
+async fn executed(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => create_table::create(ctx, create).await,
+        plan => ctx.execute_logical_plan(plan).await,
     }
 }
 

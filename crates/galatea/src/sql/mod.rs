@@ -35,6 +35,7 @@ mod functions;
 mod macros;
 mod merged_columns;
 mod merged_names;
+mod not_null;
 mod order_all;
 mod output_names;
 mod own_queries;
@@ -298,6 +299,7 @@ pub fn unresolved_statement(text: &str, state: &SessionState) -> Result<Statemen
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = with_stack_for(text, || {
         let mut statement = parse(text, dialect, state)?;
+        not_null::mark(&mut statement);
         check_statement(&statement)?;
         macros::expand(&mut statement, state)?;
         check_statement(&statement)?;

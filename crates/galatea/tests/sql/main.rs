@@ -14,6 +14,7 @@ mod classes;
 mod column_cache;
 mod compare;
 mod concurrent;
+mod create_table;
 #[path = "../../../bench/src/random/data.rs"]
 mod data;
 mod database;
