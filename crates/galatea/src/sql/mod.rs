@@ -21,6 +21,7 @@
 mod aliases;
 mod asof;
 mod ast_parts;
+mod change_clauses;
 mod clause_parts;
 mod clause_tokens;
 mod clauses;
@@ -86,7 +87,7 @@ use galatea_engine::session::Session;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::database::{self, with_insert_target};
+use crate::database::{self, with_targets};
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
 use crate::system_settings::AlterSystem;
@@ -164,7 +165,7 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
                 // Like `execute_logical_plan`, but without its copy of the state, which would take as long as
                 // everything else here.
                 plan => {
-                    let plan = with_insert_target(&state, plan)?;
+                    let plan = with_targets(&state, plan)?;
                     Ok(DataFrame::new(state, plan))
                 }
             }

@@ -1,13 +1,16 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
 use super::{asof, read_functions};
-use super::{distinct_from, duckdb, merged_columns, output_names, pivot, power, using_sample, windows};
+use super::{
+    change_clauses, distinct_from, duckdb, merged_columns, output_names, pivot, power, using_sample, windows,
+};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select,
-    SelectFlavor, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
+    SelectFlavor, SelectItem, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use galatea_base::stack::for_levels;
 use std::mem;
@@ -38,6 +41,13 @@ impl<'s> Rewrite<'s> {
 
 impl VisitorMut for Rewrite<'_> {
     type Break = DataFusionError;
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<DataFusionError> {
+        if self.state.config_options().sql_parser.enable_ident_normalization {
+            change_clauses::normalize(statement);
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
         fetch_as_limit(query);

@@ -9,6 +9,7 @@ mod arrivals;
 mod asof;
 mod builds;
 mod cancellation;
+mod changes;
 mod checks;
 mod classes;
 mod column_cache;
