@@ -9,6 +9,7 @@
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             calls of macros are their definitions                                       macros
 //! statement   a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
+//!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                                         duckdb
 //!             clauses that the planner does not read are refused by name                  clauses, functions
@@ -48,6 +49,8 @@ mod question;
 mod read_functions;
 mod resolve;
 mod rewrite;
+mod row_comparisons;
+mod similar_to;
 mod summarize;
 mod tokens;
 mod unpivot;

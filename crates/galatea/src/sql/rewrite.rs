@@ -2,7 +2,8 @@
 
 use super::{asof, read_functions};
 use super::{
-    change_clauses, distinct_from, duckdb, merged_columns, output_names, pivot, power, using_sample, windows,
+    change_clauses, distinct_from, duckdb, merged_columns, output_names, pivot, power, row_comparisons,
+    similar_to, using_sample, windows,
 };
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
@@ -115,7 +116,11 @@ impl VisitorMut for Rewrite<'_> {
                 let exclusive_or = self.exclusive_or.then(|| power::exclusive_or(function)).flatten();
                 exclusive_or.or_else(|| duckdb::rewritten(function, self.state))
             }
-            _ => None,
+            Expr::SimilarTo { .. } => match similar_to::matched(expression) {
+                Some(Err(error)) => return ControlFlow::Break(error),
+                matched => matched.and_then(Result::ok),
+            },
+            _ => row_comparisons::by_values(expression),
         };
         if let Some(rewritten) = rewritten {
             *expression = rewritten;
