@@ -29,7 +29,7 @@ fn ranks(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     ranks.collect()
 }
 
-/// The result of `make` for the ranks of the floats in `args`.
+/// The accumulator of the ranks of the floats in `args`.
 fn of_ranks<T>(args: AccumulatorArgs, make: impl FnOnce(AccumulatorArgs) -> Result<T>) -> Result<T> {
     let field: FieldRef = Arc::new(Field::new(args.name, DataType::Int64, true));
     make(AccumulatorArgs {
@@ -38,7 +38,7 @@ fn of_ranks<T>(args: AccumulatorArgs, make: impl FnOnce(AccumulatorArgs) -> Resu
     })
 }
 
-/// The accumulator of floats over the integer accumulator from `make`.
+/// The accumulator of floats over an integer accumulator.
 pub(super) fn accumulator(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<Box<dyn Accumulator>>,

@@ -1,4 +1,4 @@
-//! Joins by IS NOT DISTINCT FROM, in which NULL equals NULL, and equalities beside them.
+//! Equalities beside joins by IS NOT DISTINCT FROM, in which NULL equals NULL.
 //!
 //! A join has one meaning of NULL for all of its keys. Two rules of DataFusion disregard it:
 //!
@@ -20,7 +20,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::fmt;
 use std::sync::Arc;
 
-/// DataFusion's rule that makes keys of equalities.
+/// DataFusion's rule that turns equalities into keys.
 #[derive(Debug)]
 pub(super) struct EqualKeys {
     inner: Arc<dyn OptimizerRule + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Comparisons of rows with NULLs.
+//! Comparisons of rows with NULLs, and lengths of lists.
 
 use crate::create_table::sessions;
 use crate::database::{rows, run};
@@ -56,5 +56,38 @@ async fn null_in_a_compared_row_is_unknown() {
         assert_eq!(frame.schema().field(0).name(), "(k, v) < (2, 30)");
         let error = rows(&ctx, "SELECT id FROM t WHERE (k, v) = (1, 2, 3)").await;
         assert!(error.is_err(), "rows of two lengths: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn length_of_a_list_counts_elements() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for ctx in sessions(folder.path()) {
+        run(
+            &ctx,
+            &["CREATE TABLE l AS SELECT * FROM (VALUES (1, [10, 20, 30], 'äb'), (2, [NULL], ''), (3, NULL, NULL)) AS v(id, l, s)"],
+        )
+        .await;
+        for (sql, expected) in [
+            (
+                "SELECT len(l), length(l), char_length(l), length(s) FROM l ORDER BY id",
+                "3 3 3 2; 1 1 1 0; NULL NULL NULL NULL",
+            ),
+            (
+                "SELECT len([]), len([1, NULL]), length([[1, 2], [3]]), length('[1, 2]')",
+                "0 2 2 6",
+            ),
+            (
+                "SELECT id FROM l WHERE len(l) > 1 OR len(l) IS NULL ORDER BY len(l) NULLS FIRST",
+                "3; 1",
+            ),
+            (
+                "SELECT sum(len(l)) FROM l WHERE id IN (SELECT len([1, 2]) UNION ALL SELECT 1)",
+                "4",
+            ),
+            ("SELECT len(array_agg(id)), len(string_agg(s, '-')) FROM l", "3 3"),
+        ] {
+            assert_eq!(rows(&ctx, sql).await.as_deref(), Ok(expected), "{sql}");
+        }
     }
 }
