@@ -9,6 +9,7 @@
 //! statements  one statement: plan, run, print, footer
 //! plan        from a statement to a plan
 //! remote      one statement of galatea connect: run by a server, printed here
+//! remote_copy  COPY TO STDOUT of galatea connect
 //! destination whether COPY can create its files
 //! backslash   the commands of the prompt, with the help of \h (statement_help); dot: those of DuckDB
 //! output/     formats, tables fitted to the terminal, the pager
@@ -36,6 +37,7 @@ mod output;
 mod plan;
 mod progress;
 mod remote;
+mod remote_copy;
 mod script;
 mod session;
 mod shell;

@@ -14,7 +14,9 @@ use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::output::{Output, write_rows};
 use crate::progress::Watch;
-use crate::statements::summary;
+use crate::remote_copy::RemoteCopy;
+use crate::session::register_output;
+use crate::statements::{copied_to, summary};
 
 /// The name of the memory reservation for results that are being printed.
 const CONSUMER: &str = "galatea";
@@ -45,9 +47,18 @@ impl Remote {
         let memory = MemoryConsumer::new(CONSUMER).register(ctx.task_ctx().memory_pool());
         let options = ctx.copied_config().options().format.clone();
         let watch = Watch::start(output.quiet, None);
+        register_output(ctx, output.target.clone())?;
+        let copy = RemoteCopy::read(ctx, statement)?;
+        let session = ctx.clone();
         let work = move || async move {
-            let rows = client.lock().await.run(&sql).await.map_err(external)?;
-            write_rows(&printing, rows, printing.limit, &options, &memory, &watch).await
+            let mut client = client.lock().await;
+            let Some(copy) = copy else {
+                let rows = client.run(&sql).await.map_err(external)?;
+                return write_rows(&printing, rows, printing.limit, &options, &memory, &watch).await;
+            };
+            let rows = client.run(&copy.query).await.map_err(external)?;
+            let frame = copy.frame(&session, rows).await?;
+            copied_to(&session, &printing, frame, &watch).await
         };
         let printed = interruptible(work).await?.map_err(refused)?;
         if output.quiet || output.starting {
@@ -56,7 +67,8 @@ impl Remote {
         let elapsed = printed.complete.unwrap_or_else(Instant::now) - start;
         let text = format!("{} Ran on {}.", summary(&printed, elapsed), self.server);
         // Programs read the result only, so the footer is written to standard error.
-        if output.form().is_for_readers() && output.target.path().is_none() {
+        let is_shown = output.form().is_for_readers() && output.target.path().is_none();
+        if is_shown && !printed.for_programs {
             let _ = writeln!(io::stdout(), "{text}\n");
         } else {
             let _ = writeln!(io::stderr(), "{text}");

@@ -162,7 +162,7 @@ async fn execute(
 }
 
 /// Runs a COPY to standard output. Nothing else may be written there, so the number of rows is in the footer.
-async fn copied_to(
+pub(crate) async fn copied_to(
     ctx: &SessionContext,
     output: &Output,
     frame: DataFrame,

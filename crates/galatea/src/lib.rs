@@ -34,6 +34,8 @@
 
 mod activity;
 mod calibration;
+mod changes;
+mod create_table;
 mod database;
 mod directories;
 mod encodings;
@@ -63,7 +65,8 @@ mod system_tables;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
-pub use database::DatabaseError;
+pub use changes::ChangeError;
+pub use database::{DatabaseError, is_database};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::checks::{Fault, RowError};

@@ -20,7 +20,7 @@ use galatea_engine::repartition_memory::with_growing_repartitions;
 use crate::database::Database;
 use crate::files::FileQueries;
 use crate::install_on;
-use crate::sql;
+use crate::sql::{self, DefinitionLimit};
 use crate::standard_input::StandardInput;
 
 /// The maximum nesting of parentheses, CASE or subqueries in a statement, unless
@@ -37,6 +37,7 @@ pub fn session() -> SessionBuilder {
         file_queries: false,
         standard_input: None,
         database: None,
+        definitions: None,
         engine: None,
         emulator: None,
     }
@@ -52,6 +53,7 @@ pub struct SessionBuilder {
     file_queries: bool,
     standard_input: Option<StandardInput>,
     database: Option<PathBuf>,
+    definitions: Option<DefinitionLimit>,
     engine: Option<Arc<Engine>>,
     emulator: Option<EmulatorOptions>,
 }
@@ -113,6 +115,13 @@ impl SessionBuilder {
     /// settings give way to those of this builder. See [`open`](crate::open).
     pub fn with_database(mut self, folder: impl Into<PathBuf>) -> Self {
         self.database = Some(folder.into());
+        self
+    }
+
+    /// Limits the number of macros, and of variables, of the session. `setting` is the name of the limit in
+    /// the error.
+    pub fn with_definition_limit(mut self, most: usize, setting: &'static str) -> Self {
+        self.definitions = Some(DefinitionLimit { most, setting });
         self
     }
 
@@ -187,6 +196,9 @@ impl SessionBuilder {
         }
         if let Some(database) = &database {
             config = config.with_extension(Arc::clone(database));
+        }
+        if let Some(definitions) = self.definitions {
+            config = config.with_extension(Arc::new(definitions));
         }
         let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;

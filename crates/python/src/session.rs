@@ -106,7 +106,14 @@ async fn plan(
     let state = ctx.state();
     let plan = Variables::scope(variables, logical_plan(&state, statement)).await?;
     match plan {
-        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(galatea::execute(ctx, plan).await?.into()),
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
+            let frame = galatea::execute(ctx, plan).await?;
+            match frame.logical_plan() {
+                // EXECUTE of a statement that changes rows.
+                LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => changed(ctx, frame).await,
+                _ => Ok(frame.into()),
+            }
+        }
         LogicalPlan::Dml(dml)
             if variables.is_some_and(|found| found.contains(dml.table_name.table()))
                 && !ctx.table_exist(dml.table_name.clone())? =>
@@ -118,15 +125,20 @@ async fn plan(
         }
         LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
             let frame = galatea::execute(ctx, plan).await?;
-            let schema = Arc::clone(frame.schema().inner());
-            let batches = frame.collect().await?;
-            let affected = Some(count(&batches));
-            let rows = MemTable::try_new(schema, vec![batches])?;
-            let frame = ctx.read_table(Arc::new(rows))?;
-            Ok(Planned { frame, affected })
+            changed(ctx, frame).await
         }
         query => Ok(DataFrame::new(state, query).into()),
     }
+}
+
+/// Runs a statement that changes or writes rows.
+async fn changed(ctx: &SessionContext, frame: DataFrame) -> Result<Planned> {
+    let schema = Arc::clone(frame.schema().inner());
+    let batches = frame.collect().await?;
+    let affected = Some(count(&batches));
+    let rows = MemTable::try_new(schema, vec![batches])?;
+    let frame = ctx.read_table(Arc::new(rows))?;
+    Ok(Planned { frame, affected })
 }
 
 /// The logical plan of a statement, with the values of its placeholders.

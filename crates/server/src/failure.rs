@@ -5,7 +5,7 @@ use std::fmt;
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use galatea::{RowError, SqlError};
+use galatea::{ChangeError, RowError, SqlError};
 use tonic::{Code, Status};
 
 /// The kind of a failure.
@@ -25,7 +25,7 @@ pub(crate) enum FailureKind {
     UnknownColumn,
     /// A statement, clause or request that the server does not support.
     Unsupported,
-    /// A limit of memory, rows, queries or sessions.
+    /// A limit of memory, rows, queries, sessions, macros or variables.
     Limit,
     /// The limit of time.
     Time,
@@ -37,6 +37,10 @@ pub(crate) enum FailureKind {
     DivisionByZero,
     /// The result of an expression exceeds the range of its type.
     OutOfRange,
+    /// NULL in a column that is not nullable.
+    NotNull,
+    /// Another statement changed the table at the same time; the client may repeat the statement.
+    Conflict,
     /// Another error of the data.
     Data,
     /// A bug.
@@ -72,6 +76,8 @@ impl FailureKind {
             Self::Stopping => "57P01",
             Self::DivisionByZero => "22012",
             Self::OutOfRange => "22003",
+            Self::NotNull => "23502",
+            Self::Conflict => "40001",
             Self::Data => "22000",
             Self::Internal => "XX000",
         }
@@ -88,9 +94,13 @@ impl FailureKind {
             Self::Cancelled => Code::Cancelled,
             Self::Stopping => Code::Unavailable,
             Self::OutOfRange => Code::OutOfRange,
-            Self::Syntax | Self::Invalid | Self::UnknownColumn | Self::DivisionByZero | Self::Data => {
-                Code::InvalidArgument
-            }
+            Self::Conflict => Code::Aborted,
+            Self::Syntax
+            | Self::Invalid
+            | Self::UnknownColumn
+            | Self::DivisionByZero
+            | Self::NotNull
+            | Self::Data => Code::InvalidArgument,
             Self::Internal => Code::Internal,
         }
     }
@@ -195,14 +205,27 @@ fn kind_of(error: &DataFusionError, root: &DataFusionError) -> FailureKind {
             ArrowError::ArithmeticOverflow(_) => FailureKind::OutOfRange,
             _ => FailureKind::Data,
         },
-        DataFusionError::External(inner) if inner.is::<SqlError>() => FailureKind::Unsupported,
+        DataFusionError::External(inner) => kind_of_galatea(inner.as_ref()),
         DataFusionError::Execution(_)
-        | DataFusionError::External(_)
         | DataFusionError::ObjectStore(_)
         | DataFusionError::ParquetError(_)
         | DataFusionError::IoError(_) => FailureKind::Data,
         DataFusionError::Internal(_) => FailureKind::Internal,
         _ => FailureKind::Invalid,
+    }
+}
+
+fn kind_of_galatea(error: &(dyn std::error::Error + Send + Sync + 'static)) -> FailureKind {
+    match error.downcast_ref() {
+        Some(SqlError::TooMany { .. }) => return FailureKind::Limit,
+        Some(_) => return FailureKind::Unsupported,
+        None => {}
+    }
+    match error.downcast_ref() {
+        Some(ChangeError::NotNull { .. }) => FailureKind::NotNull,
+        Some(ChangeError::Conflict { .. } | ChangeError::Replaced { .. }) => FailureKind::Conflict,
+        Some(ChangeError::Kind { .. } | ChangeError::Clause { .. }) => FailureKind::Unsupported,
+        _ => FailureKind::Data,
     }
 }
 

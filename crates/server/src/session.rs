@@ -227,6 +227,7 @@ impl Session {
             .with_runtime(Arc::clone(&account.runtime))
             .with_engine(&shared.engine)
             .with_file_queries(!role.folders.is_empty())
+            .with_definition_limit(shared.config.definitions, "limits.definitions")
             .build()?;
         let granted = GrantedSchema {
             tables: Arc::clone(&shared.tables),

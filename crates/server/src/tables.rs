@@ -147,6 +147,9 @@ fn found(folder: &Path) -> std::result::Result<BTreeMap<String, (PathBuf, &'stat
     let mut tables = BTreeMap::new();
     for entry in entries {
         let path = entry.map_err(|cause| wrong(cause.to_string()))?.path();
+        if galatea::is_database(&path) {
+            return Err(ServerError::Database { path });
+        }
         let format = match path.is_dir() {
             true => format_below(&path, 0),
             false => format_of(&path),
@@ -182,6 +185,9 @@ pub(crate) async fn register_folders(
 ) -> std::result::Result<usize, ServerError> {
     let mut registered = 0;
     for folder in folders {
+        if galatea::is_database(folder) {
+            return Err(ServerError::Database { path: folder.clone() });
+        }
         for (name, (path, format)) in found(folder)? {
             let wrong = |problem: String| ServerError::Folder {
                 path: folder.clone(),

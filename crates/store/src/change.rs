@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
 
 use crate::error::StoreError;
 use crate::pool::{Cancellation, on_pool};
+use crate::source::TableId;
 use crate::table::StoredTable;
 
 /// The change of the rows for which the condition is true.
@@ -233,6 +234,29 @@ fn count_batch(schema: SchemaRef, count: u64) -> Result<RecordBatch> {
 }
 
 impl StoredTable {
+    /// Atomically replaces all rows, if the table still has the version `read`. Returns whether it had.
+    ///
+    /// # Errors
+    /// As [`Self::from_batches`]; the table is then unchanged.
+    pub async fn replace_version(
+        &self,
+        read: TableId,
+        batches: Vec<RecordBatch>,
+    ) -> Result<bool, StoreError> {
+        let change = self.lock_changes().await;
+        let table = self.clone();
+        on_pool(move || {
+            // Held until the work is done, even if the caller stops waiting.
+            let _change = change;
+            let is_current = table.version().0 == read;
+            if is_current {
+                table.replace(batches)?;
+            }
+            Ok(is_current)
+        })
+        .await
+    }
+
     /// Atomically replaces every batch of rows by the result of `edit`, and returns the sum of the counts
     /// that it returns. If the sum is 0, or an edit fails, nothing is replaced.
     async fn rewrite(

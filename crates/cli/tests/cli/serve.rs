@@ -128,6 +128,29 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
         table.out.contains("| 2 |") && table.out.contains("[{\"m\":3}]"),
         "{table:?}"
     );
+    let copied = |copy: &str| galatea(directory.path(), &["connect", &address, "-c", copy]);
+    for (copy, expected) in [
+        ("COPY fruit TO STDOUT", "id,name\n1,apple\n2,pear"),
+        (
+            "COPY (SELECT id, name AS \"TO\" FROM fruit WHERE id > 1) TO '-' (FORMAT json)",
+            "{\"id\":2,\"TO\":\"pear\"}",
+        ),
+        (
+            "COPY (FROM fruit WHERE id > 5) TO STDOUT (FORMAT csv, HEADER)",
+            "id,name",
+        ),
+        (
+            "COPY (SELECT name FROM fruit ORDER BY id DESC) TO STDOUT (FORMAT csv, HEADER false)",
+            "pear\napple",
+        ),
+    ] {
+        let ran = copied(copy);
+        assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{copy}\n{ran:?}");
+        assert!(ran.err.contains(&address), "{ran:?}");
+    }
+    let missing = copied("COPY missing TO STDOUT");
+    assert_eq!((missing.code, missing.out.as_str()), (1, ""), "{missing:?}");
+    assert!(missing.err.contains("missing"), "{missing:?}");
     let error = galatea(
         directory.path(),
         &["connect", &address, "-c", "SELECT colour FROM fruit"],
@@ -170,4 +193,26 @@ fn connect_prints_rows_of_the_server_until_sigterm() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(status.success(), "{status}");
+}
+
+/// A database among the folders of tables is refused.
+#[test]
+fn serve_refuses_databases() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let made = galatea(
+        directory.path(),
+        &["data/my.db", "CREATE TABLE t AS SELECT 1 AS a"],
+    );
+    assert_eq!(made.code, 0, "{made:?}");
+    for folder in ["data", "data/my.db"] {
+        let refused = galatea(
+            directory.path(),
+            &["serve", "--flight", "127.0.0.1:0", "--data", folder],
+        );
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(
+            refused.err.contains("my.db' is a database of Galatea") && refused.err.contains("COPY t TO"),
+            "{refused:?}"
+        );
+    }
 }

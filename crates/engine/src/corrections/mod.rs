@@ -6,6 +6,7 @@
 //! ```text
 //! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
+//! list_lengths    the length of a list is the number of its elements
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_distinct  approx_distinct counts floats
@@ -37,6 +38,7 @@ mod float_order;
 mod float_ranks;
 mod float_windows;
 mod hidden;
+mod list_lengths;
 mod marks;
 mod merge_join;
 mod null_keys;
@@ -65,6 +67,7 @@ pub fn analyzer_rules(
     let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(set_operations::CountCopies),
         Arc::new(float_decimals::DecimalsAsFloats),
+        Arc::new(list_lengths::ListLengths),
     ];
     all.extend(rules.iter().cloned());
     all.push(Arc::new(nullable_subqueries::NullableSubqueries));

@@ -89,6 +89,14 @@ pub(super) struct FileEntry {
     pub(super) rows: u64,
 }
 
+/// Whether a folder is a database.
+pub fn is_database(folder: &Path) -> bool {
+    use std::io::Read as _;
+    let mut begin = [0; MARK.len()];
+    let read = File::open(folder.join(NAME)).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == *MARK.as_bytes()
+}
+
 impl Catalog {
     /// A catalog with one empty schema.
     pub(super) fn new(schema: &str) -> Self {

@@ -19,10 +19,11 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 
-use super::catalog_file::{StoredEntry, TableEntry};
+use super::change::current;
 use super::error::DatabaseError;
 use super::files::{self, TableWriter};
 use super::{Database, MANY_FILES, Name};
+use crate::changes::check_nulls;
 
 /// Rows of a file that is not merged again.
 const LARGE: u64 = 1 << 20;
@@ -78,7 +79,8 @@ impl TableProvider for InsertTarget {
                 InsertOp::Append => false,
                 InsertOp::Overwrite | InsertOp::Replace => true,
             },
-            schema,
+            columns: schema,
+            schema: input.schema(),
         };
         if insert_op == InsertOp::Replace {
             return Err(DatabaseError::Schema("INSERT OR REPLACE is not supported".to_owned()).into());
@@ -92,6 +94,8 @@ impl TableProvider for InsertTarget {
 struct Rows {
     database: Arc<Database>,
     name: Name,
+    columns: SchemaRef,
+    /// The columns of the rows, which may have NULL in all of them.
     schema: SchemaRef,
     replaces: bool,
 }
@@ -99,15 +103,6 @@ struct Rows {
 impl DisplayAs for Rows {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DatabaseTable({}.{})", self.name.0, self.name.1)
-    }
-}
-
-impl Rows {
-    fn entry(&self) -> Result<StoredEntry> {
-        match self.database.entry(&self.name) {
-            Some(TableEntry::Table(stored)) => Ok(stored),
-            _ => Err(DatabaseError::Schema(format!("the table {} was dropped", self.name.1)).into()),
-        }
     }
 }
 
@@ -119,19 +114,20 @@ impl DataSink for Rows {
 
     async fn write_all(&self, mut data: SendableRecordBatchStream, _: &Arc<TaskContext>) -> Result<u64> {
         let folder = &self.database.folder;
-        let mut writer = TableWriter::new(folder, self.database.next_file(), &self.name.1, &self.schema);
+        let mut writer = TableWriter::new(folder, self.database.next_file(), &self.name.1, &self.columns);
         let mut rows = 0;
         while let Some(batch) = data.next().await {
             // The types of the input may differ in metadata.
             let batch = batch?;
+            check_nulls("INSERT", batch.columns(), &self.columns, &self.name.1)?;
             let batch =
-                arrow::array::RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
+                arrow::array::RecordBatch::try_new(Arc::clone(&self.columns), batch.columns().to_vec())?;
             rows += batch.num_rows() as u64;
             writer.write(&batch)?;
         }
         // Other statements that change the database wait from here on.
         let _turn = self.database.writer.lock().await;
-        let entry = self.entry()?;
+        let entry = current(&self.database, &self.name, &self.columns)?;
         let mut kept = entry.files.clone();
         if self.replaces {
             kept.clear();

@@ -12,14 +12,17 @@
 //!
 //! A session's default catalog is a [`DatabaseCatalog`](provider::DatabaseCatalog). DataFusion registers and
 //! removes tables there; each change is published, or several with the end of their statement
-//! ([`statement`]). A table is read as a table of files. [`insert`] adds files to it.
+//! ([`statement`]). A table is read as a table of files. [`insert`] adds files to it, and [`change`] replaces
+//! them.
 
 mod catalog_file;
+mod change;
 mod definition;
 mod error;
 mod files;
 mod insert;
 mod lock;
+mod prepared;
 mod provider;
 mod statement;
 
@@ -38,6 +41,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 
+pub use self::catalog_file::is_database;
 use self::catalog_file::{Catalog, SchemaEntry, StoredEntry, TableEntry};
 pub use self::error::DatabaseError;
 use self::error::Result;
@@ -45,7 +49,7 @@ use self::lock::Lock;
 use crate::file_paths::location;
 use crate::formats::ParquetTables;
 
-pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_insert_target};
+pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_targets};
 
 /// Number of files of a table at which an INSERT merges the small ones.
 const MANY_FILES: usize = 32;
@@ -171,6 +175,15 @@ impl Database {
         if state.before.is_none() && next != state.catalog {
             next.publish(&self.folder)?;
         }
+        // Tables of changed entries are resolved again.
+        let same = |(schema, table): &Name| {
+            let entry = |catalog: &Catalog| catalog.schemas.get(schema)?.tables.get(table).cloned();
+            entry(&state.catalog) == entry(&next)
+        };
+        let changed: Vec<Name> = state.tables.keys().filter(|name| !same(name)).cloned().collect();
+        for name in changed {
+            state.tables.remove(&name);
+        }
         state.catalog = next;
         Ok(done)
     }
@@ -285,8 +298,6 @@ impl Database {
 
     /// Names a new table or view in the catalog.
     fn add(&self, (schema, table): &Name, entry: TableEntry) -> Result<()> {
-        let name = (schema.clone(), table.clone());
-        self.state.lock().tables.remove(&name);
         self.change(|catalog| {
             let unknown = || DatabaseError::Schema(format!("no such schema: {schema}"));
             let known = catalog.schemas.get_mut(schema).ok_or_else(unknown)?;
@@ -300,8 +311,6 @@ impl Database {
 
     /// Removes a table or view from the catalog. Returns whether it existed.
     fn remove(&self, (schema, table): &Name) -> Result<bool> {
-        let name = (schema.clone(), table.clone());
-        self.state.lock().tables.remove(&name);
         self.change(|catalog| {
             let schema = catalog.schemas.get_mut(schema);
             Ok(schema.and_then(|schema| schema.tables.remove(table)).is_some())
@@ -315,7 +324,6 @@ impl Database {
         expected: &StoredEntry,
         files: Vec<catalog_file::FileEntry>,
     ) -> Result<()> {
-        self.state.lock().tables.remove(name);
         self.change(|catalog| {
             let schema = catalog.schemas.get_mut(&name.0);
             match schema.and_then(|schema| schema.tables.get_mut(&name.1)) {

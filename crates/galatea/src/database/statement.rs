@@ -8,13 +8,15 @@ use datafusion::dataframe::DataFrame;
 use datafusion::datasource::{DefaultTableSource, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, Statement, WriteOp};
+use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, Statement};
 use datafusion::prelude::SessionContext;
 
 use super::catalog_file::TableEntry;
-use super::error::DatabaseError;
+use super::change::of_database;
 use super::insert::InsertTarget;
 use super::{Database, Name, provider};
+use crate::changes::{Change, check_name, of_memory};
+use crate::create_table;
 
 fn of(state: &SessionState) -> Option<Arc<Database>> {
     state.config().get_extension::<Database>()
@@ -26,8 +28,19 @@ fn of(state: &SessionState) -> Option<Arc<Database>> {
 /// # Errors
 /// Those of the statement; [`DatabaseError`].
 pub(crate) async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    let plan = match plan {
+        LogicalPlan::Statement(Statement::Execute(_)) => {
+            let (state, mut plan) = ctx.execute_logical_plan(plan).await?.into_parts();
+            check_name(ctx, &plan).await?;
+            if let Some(database) = of(&state) {
+                plan = database.refreshed(plan, &state, |reference| in_database(&state, reference))?;
+            }
+            return Ok(DataFrame::new(state, plan));
+        }
+        plan => with_targets(&ctx.state(), plan)?,
+    };
     let Some(database) = ctx.copied_config().get_extension::<Database>() else {
-        return ctx.execute_logical_plan(plan).await;
+        return executed(ctx, plan).await;
     };
     match plan {
         LogicalPlan::Ddl(_) => {
@@ -52,10 +65,7 @@ pub(crate) async fn execute(ctx: &SessionContext, plan: LogicalPlan) -> Result<D
             kept_setting(ctx, &name, None)?;
             Ok(done)
         }
-        plan => {
-            let plan = with_insert_target(&ctx.state(), plan)?;
-            ctx.execute_logical_plan(plan).await
-        }
+        plan => ctx.execute_logical_plan(plan).await,
     }
 }
 
@@ -86,7 +96,14 @@ async fn changed(ctx: &SessionContext, database: &Database, plan: LogicalPlan) -
     };
     match done {
         true => ctx.read_empty()?.limit(0, Some(0)),
-        false => ctx.execute_logical_plan(plan).await,
+        false => executed(ctx, plan).await,
+    }
+}
+
+async fn executed(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => create_table::create(ctx, create).await,
+        plan => ctx.execute_logical_plan(plan).await,
     }
 }
 
@@ -161,59 +178,75 @@ pub(crate) fn kept_macro(ctx: &SessionContext, name: &str, text: Option<&str>) -
     }
 }
 
-/// The plan with the target of an INSERT that writes to the database: a table of files does not.
+/// The plan with targets that write: for INSERT in a database, and for DELETE, UPDATE and TRUNCATE of tables
+/// of a database or in memory.
 ///
 /// # Errors
-/// UPDATE and DELETE of tables of a database.
-pub(crate) fn with_insert_target(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    let Some(database) = of(state) else {
-        return Ok(plan);
-    };
-    let may_insert = matches!(
+/// [`ChangeError`](crate::ChangeError).
+pub(crate) fn with_targets(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let may_write = matches!(
         plan,
         LogicalPlan::Dml(_)
             | LogicalPlan::Explain(_)
             | LogicalPlan::Analyze(_)
+            // PREPARE optimises its plan, which then no longer has the condition as it was.
             | LogicalPlan::Statement(Statement::Prepare(_))
     );
-    if !may_insert {
+    if !may_write {
         return Ok(plan);
     }
+    let database = of(state);
     let changed = plan.transform_down(|node| match node {
-        LogicalPlan::Dml(statement) => dml(state, &database, statement).map(Transformed::yes),
+        LogicalPlan::Dml(statement) => dml(state, database.as_ref(), statement).map(Transformed::yes),
         node => Ok(Transformed::no(node)),
     });
     changed.map(|changed| changed.data)
 }
 
-/// The statement with the target that writes to the database.
-fn dml(state: &SessionState, database: &Arc<Database>, statement: DmlStatement) -> Result<LogicalPlan> {
+/// The statement with its target.
+fn dml(
+    state: &SessionState,
+    database: Option<&Arc<Database>>,
+    statement: DmlStatement,
+) -> Result<LogicalPlan> {
     let name = in_database(state, &statement.table_name);
-    let entry = name.as_ref().and_then(|name| database.entry(name));
-    let (Some(name), Some(TableEntry::Table(_))) = (name, entry) else {
-        return Ok(LogicalPlan::Dml(statement));
-    };
-    if !matches!(statement.op, WriteOp::Insert(_)) {
-        return Err(DatabaseError::Kind {
-            name: format!("{} of the table {}", statement.op.name(), name.1),
-            problem: "files of a table do not change".to_owned(),
-            hint: "CREATE OR REPLACE TABLE t AS SELECT ... FROM t WHERE ...",
+    let change = Change::of(&statement);
+    let entry = database.zip(name).and_then(|(database, name)| {
+        let entry = database.entry(&name)?;
+        Some((database, name, entry))
+    });
+    match (entry, change) {
+        (Some((database, name, TableEntry::Table(_))), Some(change)) => {
+            let resolve = |reference: &TableReference| in_database(state, reference);
+            of_database(database, name, change, &statement, resolve)
         }
-        .into());
+        (Some((database, name, TableEntry::Table(_))), None) => Ok(insert(database, name, statement)),
+        (_, Some(change)) => {
+            let replacing = of_memory(change, &statement)?;
+            Ok(replacing.unwrap_or(LogicalPlan::Dml(statement)))
+        }
+        (_, None) => Ok(LogicalPlan::Dml(statement)),
     }
+}
+
+/// An INSERT that writes to a table of the database.
+fn insert(database: &Arc<Database>, name: Name, statement: DmlStatement) -> LogicalPlan {
     let Some(source) = statement.target.downcast_ref::<DefaultTableSource>() else {
-        return Ok(LogicalPlan::Dml(statement));
+        return LogicalPlan::Dml(statement);
     };
+    if source.table_provider.is::<InsertTarget>() {
+        return LogicalPlan::Dml(statement);
+    }
     let files = Arc::clone(&source.table_provider);
     let target = provider_as_source(Arc::new(InsertTarget {
         database: Arc::clone(database),
         name,
         files,
     }));
-    Ok(LogicalPlan::Dml(DmlStatement::new(
+    LogicalPlan::Dml(DmlStatement::new(
         statement.table_name,
         target,
         statement.op,
         statement.input,
-    )))
+    ))
 }

@@ -5,7 +5,7 @@
 //! planner itself refuses readably are not listed.
 
 use super::functions::Functions;
-use super::{SqlError, functions};
+use super::{SqlError, change_clauses, functions};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -308,6 +308,9 @@ impl Visitor for Check<'_> {
     }
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<DataFusionError> {
+        if let Some(error) = change_clauses::of_change(statement) {
+            return ControlFlow::Break(error.into());
+        }
         match of_statement(statement) {
             Some(clause) => unsupported(clause),
             None => ControlFlow::Continue(()),
@@ -493,25 +496,6 @@ fn of_statement(statement: &Statement) -> Option<String> {
             }
             other => Some(format!("{other}")),
         },
-        Statement::Delete(delete) => {
-            let mut tables = match &delete.from {
-                datafusion::sql::sqlparser::ast::FromTable::WithFromKeyword(tables)
-                | datafusion::sql::sqlparser::ast::FromTable::WithoutKeyword(tables) => tables.iter(),
-            };
-            let plain = |table: &TableWithJoins| {
-                table.joins.is_empty()
-                    && matches!(
-                        &table.relation,
-                        TableFactor::Table {
-                            args: None,
-                            sample: None,
-                            ..
-                        }
-                    )
-            };
-            let one = tables.len() == 1 && tables.all(plain);
-            name("DELETE from anything but one table", !one)
-        }
         _ => None,
     }
 }

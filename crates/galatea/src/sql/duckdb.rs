@@ -293,6 +293,8 @@ pub(super) fn name_columns(select: &mut Select, state: &SessionState) {
         };
         let found = visit_expressions(expression, |part| match part {
             Expr::Function(call) if rewriting(call, state).is_some() => ControlFlow::Break(()),
+            Expr::SimilarTo { .. } => ControlFlow::Break(()),
+            part if super::row_comparisons::is_comparison(part) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
         if found.is_break() {

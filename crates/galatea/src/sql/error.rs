@@ -48,6 +48,22 @@ pub enum SqlError {
         /// The SQL to write instead.
         hint: &'static str,
     },
+    /// A macro or variable above the most that a session may have.
+    #[error(
+        "the session has {count} {kind}, the maximum ({setting} = {most}), and cannot have {name} too\nhint: remove others, or raise {setting}"
+    )]
+    TooMany {
+        /// The kind, in the plural.
+        kind: &'static str,
+        /// The name of the new one.
+        name: String,
+        /// The number that the session has.
+        count: usize,
+        /// The maximum.
+        most: usize,
+        /// The setting of the maximum.
+        setting: &'static str,
+    },
     /// Two columns of a SELECT list with one name.
     #[error(
         "the SELECT list has two columns of the name {name}: {first} and {second}\nhint: give one of them another \

@@ -5,7 +5,7 @@
 //! a macro, so a macro cannot have the name of one.
 
 use super::ast_parts::key;
-use super::{SqlError, duckdb, flow_mut, parse};
+use super::{SqlError, definitions, duckdb, flow_mut, parse};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
@@ -221,6 +221,7 @@ impl MacroStatement {
                 if known.contains_key(&name) && !or_replace {
                     return Err(wrong(&name, "exists: write CREATE OR REPLACE MACRO"));
                 }
+                definitions::check(ctx, &known, "macros", &name)?;
                 known.insert(name, Arc::from(definition));
             }
             Self::Drop { name, if_exists } => {

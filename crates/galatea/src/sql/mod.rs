@@ -9,6 +9,7 @@
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             calls of macros are their definitions                                       macros
 //! statement   a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
+//!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                                         duckdb
 //!             clauses that the planner does not read are refused by name                  clauses, functions
@@ -21,11 +22,13 @@
 mod aliases;
 mod asof;
 mod ast_parts;
+mod change_clauses;
 mod clause_parts;
 mod clause_tokens;
 mod clauses;
 mod copy;
 mod copy_options;
+mod definitions;
 mod distinct_from;
 mod duckdb;
 mod error;
@@ -34,6 +37,7 @@ mod functions;
 mod macros;
 mod merged_columns;
 mod merged_names;
+mod not_null;
 mod order_all;
 mod output_names;
 mod own_queries;
@@ -45,6 +49,8 @@ mod question;
 mod read_functions;
 mod resolve;
 mod rewrite;
+mod row_comparisons;
+mod similar_to;
 mod summarize;
 mod tokens;
 mod unpivot;
@@ -55,6 +61,7 @@ mod windows;
 pub(crate) use asof::planned as asof_join;
 pub(crate) use clauses::of_relation;
 pub use copy::STANDARD_OUTPUT;
+pub(crate) use definitions::DefinitionLimit;
 pub use error::SqlError;
 pub(crate) use macros::Macros;
 pub use own_queries::{SessionStatement, session_statement};
@@ -83,7 +90,7 @@ use galatea_engine::session::Session;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::database::{self, with_insert_target};
+use crate::database::{self, with_targets};
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
 use crate::system_settings::AlterSystem;
@@ -161,7 +168,7 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
                 // Like `execute_logical_plan`, but without its copy of the state, which would take as long as
                 // everything else here.
                 plan => {
-                    let plan = with_insert_target(&state, plan)?;
+                    let plan = with_targets(&state, plan)?;
                     Ok(DataFrame::new(state, plan))
                 }
             }
@@ -296,6 +303,7 @@ pub fn unresolved_statement(text: &str, state: &SessionState) -> Result<Statemen
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = with_stack_for(text, || {
         let mut statement = parse(text, dialect, state)?;
+        not_null::mark(&mut statement);
         check_statement(&statement)?;
         macros::expand(&mut statement, state)?;
         check_statement(&statement)?;

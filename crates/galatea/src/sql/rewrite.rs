@@ -1,13 +1,17 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
 use super::{asof, read_functions};
-use super::{distinct_from, duckdb, merged_columns, output_names, pivot, power, using_sample, windows};
+use super::{
+    change_clauses, distinct_from, duckdb, merged_columns, output_names, pivot, power, row_comparisons,
+    similar_to, using_sample, windows,
+};
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select,
-    SelectFlavor, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
+    SelectFlavor, SelectItem, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use galatea_base::stack::for_levels;
 use std::mem;
@@ -38,6 +42,13 @@ impl<'s> Rewrite<'s> {
 
 impl VisitorMut for Rewrite<'_> {
     type Break = DataFusionError;
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<DataFusionError> {
+        if self.state.config_options().sql_parser.enable_ident_normalization {
+            change_clauses::normalize(statement);
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
         fetch_as_limit(query);
@@ -105,7 +116,11 @@ impl VisitorMut for Rewrite<'_> {
                 let exclusive_or = self.exclusive_or.then(|| power::exclusive_or(function)).flatten();
                 exclusive_or.or_else(|| duckdb::rewritten(function, self.state))
             }
-            _ => None,
+            Expr::SimilarTo { .. } => match similar_to::matched(expression) {
+                Some(Err(error)) => return ControlFlow::Break(error),
+                matched => matched.and_then(Result::ok),
+            },
+            _ => row_comparisons::by_values(expression),
         };
         if let Some(rewritten) = rewritten {
             *expression = rewritten;

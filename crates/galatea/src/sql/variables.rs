@@ -3,8 +3,8 @@
 //! The value is computed when it is set. Planning replaces a call by the value, so the device reads a
 //! constant. A variable that is not set is NULL.
 
-use super::SqlError;
 use super::macros::words;
+use super::{SqlError, definitions};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::dataframe::DataFrame;
@@ -197,6 +197,8 @@ impl VariableStatement {
         };
         match self {
             Self::Set { name, value } => {
+                // Before the value is computed, and again for the name that is set.
+                definitions::check(ctx, &variables.0.lock(), "variables", &name)?;
                 let frame = Box::pin(super::sql(ctx, &format!("SELECT ({value}) AS value"))).await?;
                 let rows = frame.collect().await?;
                 let rows: Vec<_> = rows.iter().filter(|rows| rows.num_rows() > 0).collect();
@@ -206,7 +208,9 @@ impl VariableStatement {
                     }
                     _ => return Err(wrong(format!("{name} needs one value"))),
                 };
-                variables.0.lock().insert(name, value);
+                let mut known = variables.0.lock();
+                definitions::check(ctx, &known, "variables", &name)?;
+                known.insert(name, value);
             }
             Self::Reset { name } => _ = variables.0.lock().remove(&name),
         }

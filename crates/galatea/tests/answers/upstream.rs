@@ -19,6 +19,11 @@ const TABLES: [&str; 2] = [
 
 const WRONG: &[Wrong] = &[
     Wrong {
+        rule: "list_lengths.rs",
+        statements: &["SELECT length([1, 2])"],
+        right: &["2"],
+    },
+    Wrong {
         rule: "same_names.rs",
         statements: &[
             "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.k WHERE i.y = 1 OR s.y > 6",

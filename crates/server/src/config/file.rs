@@ -66,6 +66,7 @@ struct ServerLimits {
     queries: Option<usize>,
     message: Option<String>,
     sessions: Option<usize>,
+    definitions: Option<usize>,
     idle: Option<String>,
     grace: Option<String>,
 }
@@ -252,6 +253,7 @@ impl File {
             }
             config.sessions = sessions;
         }
+        config.definitions = of.definitions.unwrap_or(config.definitions);
         if let Some(idle) = parsed("limits.idle", of.idle.as_ref(), |text| duration(text))? {
             config.idle = idle;
         }

@@ -60,6 +60,8 @@ pub struct Config {
     pub message: usize,
     /// The maximum number of sessions of one user.
     pub sessions: usize,
+    /// The maximum number of macros, and of variables, of one session.
+    pub definitions: usize,
     /// The time after which a session without requests ends.
     pub idle: Duration,
     /// The time that running queries have to end when the server shuts down.
@@ -82,6 +84,7 @@ impl Default for Config {
             insecure: false,
             message: 16 << 20,
             sessions: 64,
+            definitions: 1000,
             idle: Duration::from_secs(30 * 60),
             grace: Duration::from_secs(30),
             limits: Limits::default(),
@@ -185,6 +188,7 @@ mod tests {
             queries = 2
             message = "1 MiB"
             sessions = 3
+            definitions = 4
             idle = "5 min"
             grace = "2 s"
             [roles.analyst]
@@ -219,7 +223,10 @@ mod tests {
             [("galatea.device".to_string(), "cpu".to_string())]
         );
         assert!(config.log_statements && config.authenticates());
-        assert_eq!((config.message, config.sessions), (1 << 20, 3));
+        assert_eq!(
+            (config.message, config.sessions, config.definitions),
+            (1 << 20, 3, 4)
+        );
         assert_eq!(
             (config.idle, config.grace),
             (Duration::from_secs(300), Duration::from_secs(2))

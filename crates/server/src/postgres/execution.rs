@@ -141,6 +141,8 @@ impl Connection {
         let command = Tag::new(tag);
         Ok(Response::Execution(match (prepared.checked.class, tag) {
             (Class::Update, "INSERT") => command.with_oid(0).with_rows(changed),
+            // PostgreSQL counts no rows of TRUNCATE.
+            (Class::Update, "TRUNCATE TABLE") => command,
             (Class::Update, _) => command.with_rows(changed),
             _ => command,
         }))

@@ -1,5 +1,6 @@
 //! Servers on loopback with real clients.
 
+mod changes;
 mod copy_in;
 mod flight;
 mod limits;

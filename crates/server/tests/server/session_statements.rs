@@ -81,6 +81,55 @@ async fn summaries_have_columns_in_each_protocol() {
     server.stop().await;
 }
 
+/// Macros and variables count against a limit; those that exist can be replaced.
+#[tokio::test]
+async fn macros_and_variables_of_a_session_are_limited() {
+    let mut few = config();
+    few.definitions = 2;
+    let server = start(few).await;
+    let client = postgres(&server).await;
+    for sql in [
+        "CREATE MACRO one(x) AS x + 1",
+        "CREATE MACRO two(x) AS x + 2",
+        "CREATE OR REPLACE MACRO two(x) AS x + 20",
+        "SET VARIABLE a = 1",
+        "SET VARIABLE b = 2",
+        "SET VARIABLE b = 3",
+    ] {
+        rows(&client, sql).await.expect(sql);
+    }
+    for (sql, kind) in [
+        ("CREATE MACRO three(x) AS x + 3", "2 macros"),
+        ("SET VARIABLE c = (SELECT 3)", "2 variables"),
+    ] {
+        let (code, message) = state(rows(&client, sql).await);
+        assert_eq!(code, "53400", "{sql}: {message}");
+        let expected = format!("the session has {kind}, the maximum (limits.definitions = 2)");
+        assert!(message.contains(&expected), "{sql}: {message}");
+    }
+    assert_eq!(
+        rows(
+            &client,
+            "SELECT one(1), two(1), getvariable('b'), getvariable('c') IS NULL"
+        )
+        .await
+        .expect("rows"),
+        ["2|21|3|t"]
+    );
+    // The limit is of one session.
+    let other = postgres(&server).await;
+    rows(&other, "CREATE MACRO three(x) AS x + 3")
+        .await
+        .expect("created");
+    rows(&client, "DROP MACRO one").await.expect("dropped");
+    rows(&client, "RESET VARIABLE a").await.expect("reset");
+    rows(&client, "CREATE MACRO three(x) AS x + 3")
+        .await
+        .expect("created");
+    rows(&client, "SET VARIABLE c = 3").await.expect("set");
+    server.stop().await;
+}
+
 /// A macro is checked in each statement that calls it, also if it has changed since the statement was
 /// prepared.
 #[tokio::test]

@@ -1,0 +1,113 @@
+//! `CREATE TABLE ... AS`: the columns of the table are nullable, as in other databases.
+//!
+//! DataFusion gives the columns of `CREATE TABLE t AS SELECT 1 AS a` the nullability of the query, so that
+//! NULL cannot be inserted, and ignores NOT NULL in a list of columns. Here columns with NOT NULL and columns
+//! of a primary key are not nullable, and all others are. The plan of the statement has no NOT NULL, so the
+//! alias of a derived table in its query holds the numbers of these columns (`sql/not_null.rs`).
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Constraint, plan_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
+use datafusion::prelude::SessionContext;
+
+use crate::changes::check_nulls;
+
+/// The first letters of the alias.
+pub(crate) const MARK: &str = "__galatea_not_null";
+
+/// The numbers of the columns with NOT NULL.
+fn required(create: &CreateMemoryTable) -> Vec<usize> {
+    let mut all: Vec<usize> = Vec::new();
+    for key in create.constraints.iter() {
+        if let Constraint::PrimaryKey(columns) = key {
+            all.extend(columns);
+        }
+    }
+    let mut plan = create.input.as_ref();
+    loop {
+        plan = match plan {
+            LogicalPlan::Projection(projection) => &projection.input,
+            LogicalPlan::SubqueryAlias(alias) => {
+                let columns = alias.alias.table().strip_prefix(MARK);
+                let columns = columns.unwrap_or_default().split_whitespace();
+                all.extend(columns.filter_map(|number| number.parse::<usize>().ok()));
+                return all;
+            }
+            _ => return all,
+        }
+    }
+}
+
+/// Executes CREATE TABLE AS like [`SessionContext::execute_logical_plan`].
+///
+/// # Errors
+/// Those of DataFusion; a NULL in a column with NOT NULL.
+pub(crate) async fn create(ctx: &SessionContext, create: CreateMemoryTable) -> Result<DataFrame> {
+    let is_query = !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_));
+    let exists = ctx.table(create.name.clone()).await.is_ok();
+    if !is_query || create.temporary || exists && (create.if_not_exists || !create.or_replace) {
+        let plan = LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create));
+        return ctx.execute_logical_plan(plan).await;
+    }
+    let required = required(&create);
+    let state = ctx.state();
+    let input = state.optimize(&create.input)?;
+    let schema = nullable(input.schema().inner(), &required);
+    let mut names = std::collections::HashSet::new();
+    if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+        return plan_err!(
+            "the query of CREATE TABLE has two columns '{}'\nhint: rename one with AS",
+            twice.name()
+        );
+    }
+    let partitions = DataFrame::new(state, input).collect_partitioned().await?;
+    let partitions = partitions.into_iter().map(|batches| {
+        let batches = batches
+            .into_iter()
+            .map(|batch| with_schema(&batch, &schema, &create));
+        batches.collect::<Result<Vec<_>>>()
+    });
+    let partitions = partitions.collect::<Result<Vec<_>>>()?;
+    let table = MemTable::try_new(schema, partitions)?
+        .with_constraints(create.constraints.clone())
+        .with_column_defaults(create.column_defaults.iter().cloned().collect());
+    let replaced = match exists {
+        true => ctx.deregister_table(create.name.clone())?,
+        false => None,
+    };
+    if let Err(error) = ctx.register_table(create.name.clone(), Arc::new(table)) {
+        // Such as a lack of memory for the encoded rows.
+        if let Some(replaced) = replaced {
+            ctx.register_table(create.name, replaced)?;
+        }
+        return Err(error);
+    }
+    ctx.read_empty()?.limit(0, Some(0))
+}
+
+/// The schema with nullable columns, except those with these numbers.
+fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
+    let fields = schema.fields().iter().enumerate().map(|(number, field)| {
+        let field = field.as_ref().clone();
+        field.with_nullable(!required.contains(&number))
+    });
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        schema.metadata().clone(),
+    ))
+}
+
+fn with_schema(batch: &RecordBatch, schema: &SchemaRef, create: &CreateMemoryTable) -> Result<RecordBatch> {
+    check_nulls("CREATE TABLE", batch.columns(), schema, &create.name)?;
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        batch.columns().to_vec(),
+        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+    )?)
+}

@@ -1,0 +1,45 @@
+//! NOT NULL in CREATE TABLE AS, which the plan of the statement does not have.
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{self, ColumnOption, Ident, SelectItem, SetExpr, TableFactor};
+
+use super::question::{query_of, select_of};
+use crate::create_table::MARK;
+
+/// Adds the numbers of the columns with NOT NULL to the query of CREATE TABLE AS.
+pub(super) fn mark(statement: &mut Statement) {
+    let Statement::Statement(statement) = statement else {
+        return;
+    };
+    let ast::Statement::CreateTable(create) = statement.as_mut() else {
+        return;
+    };
+    let Some(query) = &mut create.query else { return };
+    let columns = create.columns.iter().enumerate();
+    let required = columns.filter(|(_, column)| {
+        let mut options = column.options.iter();
+        options.any(|option| option.option == ColumnOption::NotNull)
+    });
+    let required: Vec<String> = required.map(|(number, _)| number.to_string()).collect();
+    if required.is_empty() {
+        return;
+    }
+    let alias = ast::TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', format!("{MARK} {}", required.join(" "))),
+        columns: Vec::new(),
+        at: None,
+    };
+    let rows = TableFactor::Derived {
+        lateral: false,
+        subquery: query.clone(),
+        alias: Some(alias),
+        sample: None,
+    };
+    let all = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
+    let from = ast::TableWithJoins {
+        relation: rows,
+        joins: Vec::new(),
+    };
+    **query = query_of(SetExpr::Select(Box::new(select_of(all, vec![from]))));
+}
