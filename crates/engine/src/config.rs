@@ -28,7 +28,7 @@ use datafusion::error::Result;
 
 pub use self::choices::{
     CompileEffort, DeviceChoice, Fallback, JoinAlgorithm, JoinOrder, OverflowMode, PackCodes,
-    ParquetDecoding, PersistentScan,
+    ParquetDecoding, PersistentScan, TransferChoice,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, DiskLimit, GroupCopies, JoinPartitions, MemoryLimit, Switch};
@@ -172,6 +172,13 @@ settings! {
         /// launch after the copies of each: on, off, or auto, which does so for chunk sizes that
         /// `galatea calibrate` has measured to be faster this way. Small chunks may be.
         "tuning.persistent_scan" => pub persistent_scan: PersistentScan = PersistentScan::Auto,
+        /// Method by which chunks of columns cross the link: pinned copies of memory that stays pinned;
+        /// pieces, the same in pieces of 1 MiB; staged, through pinned buffers; pageable, by the driver's
+        /// buffer; dynamic-pinning, pinned for each copy; zero-copy, kernels read pinned memory over the
+        /// link, without copies, if galatea.tuning.transfer_compression is off (a pinned copy otherwise);
+        /// auto, the fastest of pinned, staged and pageable by calibration. Memory that an earlier query
+        /// pinned stays pinned.
+        "tuning.transfer" => pub transfer: TransferChoice = TransferChoice::Auto,
         /// Priority of the session's queries on the device beside those of other sessions: low, normal or
         /// high. Queries of higher priority are admitted first, but no query waits for more than 16 that
         /// arrived later. Kernels of higher priority start first.

@@ -1,6 +1,7 @@
 //! Settings that accept one of several words.
 
 use galatea_base::setting::words;
+use galatea_memory::transfer::Method;
 use galatea_store::Packing;
 
 words! {
@@ -122,5 +123,42 @@ words! {
         Quick = "quick",
         /// Full effort.
         Optimised = "optimised",
+    }
+}
+
+words! {
+    /// How chunks of columns cross the link to the device (`galatea.tuning.transfer`). The methods of managed
+    /// memory are not among them: the store's memory is not managed.
+    TransferChoice {
+        /// The fastest of pinned, staged and pageable copies, by calibration.
+        Auto = "auto",
+        /// [`Method::Pinned`].
+        Pinned = "pinned",
+        /// [`Method::PinnedPieces`].
+        Pieces = "pieces",
+        /// [`Method::Staged`].
+        Staged = "staged",
+        /// [`Method::Pageable`].
+        Pageable = "pageable",
+        /// [`Method::DynamicPinning`].
+        DynamicPinning = "dynamic-pinning",
+        /// [`Method::ZeroCopy`].
+        ZeroCopy = "zero-copy",
+    }
+}
+
+impl TransferChoice {
+    /// The forced method.
+    #[must_use]
+    pub fn forced(self) -> Option<Method> {
+        match self {
+            Self::Auto => None,
+            Self::Pinned => Some(Method::Pinned),
+            Self::Pieces => Some(Method::PinnedPieces),
+            Self::Staged => Some(Method::Staged),
+            Self::Pageable => Some(Method::Pageable),
+            Self::DynamicPinning => Some(Method::DynamicPinning),
+            Self::ZeroCopy => Some(Method::ZeroCopy),
+        }
     }
 }

@@ -144,6 +144,7 @@ impl<'a> Run<'a> {
                     done,
                     stops: self.fetch.is_some(),
                     awaits: bound.awaits,
+                    method: self.config.transfer.forced(),
                 };
                 let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
                 let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &residency, lookups)?;

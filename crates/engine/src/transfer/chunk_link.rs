@@ -18,6 +18,7 @@ use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
 use galatea_memory::regions::Ablation;
 use galatea_memory::transfer::Method;
 use galatea_store::{BLOCK_CODES, ChunkData, Column, PackedCodes};
+use std::ops::Range;
 use std::sync::Arc;
 
 // The kernel unpacks the block size of the store.
@@ -25,6 +26,9 @@ const _: () = assert!(BLOCK_CODES == PACKED_BLOCK_CODES);
 
 /// Alignment of packed codes in a buffer of the ring.
 const ALIGNMENT: usize = 256;
+
+/// Bytes of a copy, if the transfer method is a pinned copy in pieces.
+const PIECE: usize = 1 << 20;
 
 /// Number of buffers for packed codes: chunks that are copied while one waits to be unpacked.
 const RING: usize = 6;
@@ -175,9 +179,20 @@ impl<'r> ChunkLink<'r> {
             }
         }
         let pieces = plain.iter().chain(&packed);
-        let bytes = pieces.map(|(_, view)| view.len() as u64).sum();
+        let bytes = pieces.clone().map(|(_, view)| view.len() as u64).sum();
+        let pinned = match self.way {
+            Method::DynamicPinning => self.pin(pieces.map(|(_, view)| view))?,
+            _ => Vec::new(),
+        };
+        if self.way == Method::PinnedPieces {
+            (plain, packed) = (split(&plain)?, split(&packed)?);
+        }
         self.ring[self.next].receive(copy, &packed)?;
         copy.copy_pieces(buffer, &plain)?;
+        for (memory, range) in pinned {
+            // Waits for the copies.
+            self.runtime.device().unpin_part(&memory, &range)?;
+        }
         if !copy.is(unpack) {
             unpack.wait(&copy.record()?)?;
         }
@@ -193,6 +208,35 @@ impl<'r> ChunkLink<'r> {
         Ok(bytes)
     }
 
+    /// Pins the parts of host memory with these views for one batch of copies. Memory that cannot be pinned
+    /// is copied unpinned.
+    fn pin<'v>(
+        &self,
+        views: impl Iterator<Item = &'v HostView>,
+    ) -> Result<Vec<(Arc<HostMemory>, Range<usize>)>, DeviceError> {
+        // Views share pages of memory, which can be pinned once.
+        let mut parts: Vec<(Arc<HostMemory>, Range<usize>)> = Vec::new();
+        for view in views {
+            let range = view.offset()..view.offset() + view.len();
+            match parts
+                .iter_mut()
+                .find(|(memory, _)| Arc::ptr_eq(memory, view.memory()))
+            {
+                Some((_, part)) => *part = part.start.min(range.start)..part.end.max(range.end),
+                None => parts.push((Arc::clone(view.memory()), range)),
+            }
+        }
+        let mut pinned = Vec::with_capacity(parts.len());
+        for (memory, range) in parts {
+            match self.runtime.device().pin_part(&memory, &range) {
+                Ok(()) => pinned.push((memory, range)),
+                Err(error) if error.is_device_lost() => return Err(error),
+                Err(error) => tracing::debug!(%error, "host memory is copied without being pinned"),
+            }
+        }
+        Ok(pinned)
+    }
+
     /// The source of a view's copy: a staging buffer with the same bytes, or the view itself.
     fn source(&self, view: &HostView) -> Result<HostView, DeviceError> {
         let memory = self.runtime.memory();
@@ -202,6 +246,19 @@ impl<'r> ChunkLink<'r> {
             Ok(view.clone())
         }
     }
+}
+
+/// The copies in pieces of at most [`PIECE`] bytes.
+fn split(copies: &[(usize, HostView)]) -> Result<Vec<(usize, HostView)>, DeviceError> {
+    let mut pieces = Vec::new();
+    for (target, view) in copies {
+        for start in (0..view.len()).step_by(PIECE) {
+            let length = PIECE.min(view.len() - start);
+            let piece = HostView::new(Arc::clone(view.memory()), view.offset() + start, length)?;
+            pieces.push((target + start, piece));
+        }
+    }
+    Ok(pieces)
 }
 
 /// Bytes that packed codes use in a buffer of the ring.

@@ -8,6 +8,7 @@ use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
 use crate::transfer::arrivals::{Arrivals, chunks_of_launch};
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
+use crate::transfer::mapped::MappedChunks;
 use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
 use galatea_codegen::aggregate::BLOCK_ROWS;
@@ -108,6 +109,8 @@ pub(crate) struct ChunkResidency<'r> {
     /// By position and column; `None` if the chunk passes through a slot. Empty once its launch is queued.
     pages: Vec<Vec<Option<PagePin>>>,
     ring: Option<SlotRing>,
+    /// The chunks that are read in host memory, if the method is zero-copy.
+    mapped: Option<MappedChunks>,
     /// Positions with queued copies, from `ready` on, with the events for which their launches wait.
     queued: VecDeque<Vec<Arc<Event>>>,
     /// Number of positions that may be queued ahead of the current one.
@@ -134,6 +137,8 @@ pub(crate) struct Wanted<'c> {
     pub stops: bool,
     /// Whether a launch may wait for several chunks while it runs.
     pub awaits: bool,
+    /// The forced transfer method.
+    pub method: Option<Method>,
 }
 
 impl<'r> ChunkResidency<'r> {
@@ -152,6 +157,7 @@ impl<'r> ChunkResidency<'r> {
             done,
             stops,
             awaits,
+            method,
         } = wanted;
         let manager = runtime.memory();
         let columns = 0..view.columns.len();
@@ -188,9 +194,22 @@ impl<'r> ChunkResidency<'r> {
             }
         };
         let slots = slots.max(POLICY.slots);
+        // Pinning memory may wait for running kernels, and the kernel of a stream does not end.
+        let mut way = match (running(), method) {
+            (0, None) => runtime.chunk_transfer(),
+            (0, Some(method)) => method,
+            _ => Method::Pageable,
+        };
+        let mut mapped = None;
+        if way == Method::ZeroCopy {
+            let away = chunks[over..].iter().copied().filter(|chunk| missing(*chunk) > 0);
+            mapped = MappedChunks::of(runtime, view, away)?;
+            way = mapped.as_ref().map_or(Method::Pinned, |_| Method::ZeroCopy);
+        }
+        let is_mapped = mapped.is_some();
         // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
         let mut ring = None;
-        if needed > 0 && (!keep || needed > scan.room()) {
+        if needed > 0 && !is_mapped && (!keep || needed > scan.room()) {
             ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
             scan.make_reserve()?;
         }
@@ -237,15 +256,10 @@ impl<'r> ChunkResidency<'r> {
             }
         };
         let ready = here.len();
-        // Pinning memory may wait for running kernels, and the kernel of a stream does not end.
-        let way = match running() {
-            0 => runtime.chunk_transfer(),
-            _ => Method::Pageable,
-        };
-        if way == Method::Pinned {
+        if matches!(way, Method::Pinned | Method::PinnedPieces) {
             pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
         }
-        let mut room = keep;
+        let mut room = keep && !is_mapped;
         for (chunk, mut pages) in away {
             if room && pages.iter().any(Option::is_none) {
                 pages = find(chunk, true)?;
@@ -256,7 +270,7 @@ impl<'r> ChunkResidency<'r> {
                     .all(|(page, comes)| page.is_some() || !comes);
             }
             // The memory was available, but others have taken it.
-            if ring.is_none() && pages.iter().any(Option::is_none) {
+            if ring.is_none() && !is_mapped && pages.iter().any(Option::is_none) {
                 if manager.ablations().has(Ablation::Naive) {
                     return Err(memory(runtime, "the scanned columns", needed));
                 }
@@ -273,7 +287,7 @@ impl<'r> ChunkResidency<'r> {
         // The chunks of the next launch are copied into slots other than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = together.min(halves).max(1);
-        let arrivals = match awaits && together > 1 {
+        let arrivals = match awaits && together > 1 && !is_mapped {
             false => None,
             true => Some(Arrivals::new(runtime, streams, here.len())?),
         };
@@ -286,6 +300,7 @@ impl<'r> ChunkResidency<'r> {
             ready,
             pages,
             ring,
+            mapped,
             queued: VecDeque::new(),
             ahead,
             in_flight: VecDeque::new(),
@@ -305,6 +320,7 @@ impl<'r> ChunkResidency<'r> {
             order: inputs.order.clone(),
             pages: Vec::new(),
             ring: None,
+            mapped: None,
             queued: VecDeque::new(),
             ahead: 0,
             in_flight: VecDeque::new(),
@@ -345,7 +361,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// Whether every chunk has its pages, so that the table stays valid after the run.
     pub(crate) fn is_resident(&self) -> bool {
-        self.ring.is_none()
+        self.ring.is_none() && self.mapped.is_none()
     }
 
     /// The state of the regions' addresses.
@@ -359,7 +375,10 @@ impl<'r> ChunkResidency<'r> {
         match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
             (Some(page), _) => addresses(page.address(), view.columns[k].chunk_layout(chunk, 0).0),
             (None, Some(ring)) => ring.place(view, position, chunk, k),
-            (None, None) => ChunkAddresses::default(),
+            (None, None) => {
+                let mapped = self.mapped.as_ref().and_then(|mapped| mapped.place(chunk, k));
+                mapped.unwrap_or_default()
+            }
         }
     }
 
@@ -487,6 +506,11 @@ impl<'r> ChunkResidency<'r> {
                 page.fetch(stream, |_, target| link.bring(in_turn, &[coming], target, None))?;
             waits.extend(event);
             copied += bytes;
+        }
+        if let Some(mapped) = &self.mapped {
+            let pages = self.pages[position].iter().enumerate();
+            let read = pages.filter(|(_, page)| page.is_none());
+            copied += read.map(|(k, _)| mapped.bytes(chunk, k)).sum::<u64>();
         }
         let in_slot = self.pages[position].iter().any(Option::is_none);
         if let (true, Some(ring)) = (in_slot, &mut self.ring) {

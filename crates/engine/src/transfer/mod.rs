@@ -3,6 +3,7 @@
 //! ```text
 //! chunks       which chunks are in device memory, which are transferred, and in what order they are scanned
 //!    ├─ chunk_link   copies over the link; packed codes are unpacked by a kernel after the copy
+//!    ├─ mapped       chunks that kernels read in host memory (zero-copy)
 //!    ├─ slot_ring    slots that chunks pass through, if the columns exceed device memory
 //!    └─ arrivals     one kernel for several chunks, which waits for each (`galatea.tuning.persistent_scan`)
 //! ```
@@ -13,6 +14,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod chunk_link;
 pub(crate) mod chunks;
+mod mapped;
 pub(crate) mod slot_ring;
 
 /// The tuning policies of this module.

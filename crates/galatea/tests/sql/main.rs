@@ -89,6 +89,7 @@ mod string_order;
 mod swapping;
 mod texts;
 mod top;
+mod transfer_methods;
 mod unions;
 mod windows;
 mod zones;

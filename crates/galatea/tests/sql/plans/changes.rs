@@ -140,6 +140,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "tuning.compile" => "optimised",
         "tuning.row_output" => "heap",
         "tuning.page_search" => "random-walk",
+        "tuning.transfer" => "staged",
         "tuning.selection" => "branch",
         "join.lookup_memory" => "cache",
         "cache.plans" | "stream.groups" | "stream.lateness" => "100",
