@@ -42,7 +42,7 @@ mod width;
 mod zones;
 
 pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
-pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, Width, Zone};
+pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, VIEW_ALIGNMENT, Width, Zone};
 pub use decode::Decoder;
 pub use dense::DenseColumn;
 pub use dictionary::{dictionary_code, dictionary_lower_bound};

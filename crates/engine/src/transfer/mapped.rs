@@ -76,7 +76,7 @@ impl MappedChunks {
 
 /// The address of a buffer for kernels, if it is aligned and padded.
 fn mapped_address(runtime: &DeviceRuntime, view: &HostView) -> Result<Option<u64>, RunError> {
-    let end = view.offset() + view.len().max(1).next_multiple_of(VIEW_ALIGNMENT);
+    let end = view.offset() + view.len().next_multiple_of(VIEW_ALIGNMENT);
     let device = runtime.device();
     if end > view.memory().len() || !device.pin_if_possible(view.memory())? {
         return Ok(None);

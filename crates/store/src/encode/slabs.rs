@@ -58,6 +58,11 @@ impl Layout {
                 validity: sizes.validity.map(&mut place),
             })
             .collect();
+        // Kernels that read host memory in place load whole vectors.
+        let slabs = slabs.into_iter();
+        let slabs = slabs
+            .map(|bytes| bytes.next_multiple_of(VIEW_ALIGNMENT))
+            .collect();
         Self { slabs, places }
     }
 }
