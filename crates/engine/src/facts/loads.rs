@@ -1,4 +1,4 @@
-//! Values of the facts on the load of a pipeline's columns from files.
+//! Values of the facts about loads of columns from files.
 
 use galatea_base::reason::{milliseconds, size};
 use galatea_store::LoadReport;
@@ -29,7 +29,8 @@ pub(super) fn from_files(load: &LoadReport) -> Option<String> {
     (load.bytes_read > 0).then(|| read)
 }
 
-/// The row groups that a load has read, and those that its query does not need.
+/// The numbers of row groups and pages that a load has read and skipped. A load of whole columns skips none;
+/// its row groups that the query does not need are counted as such.
 pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
     let pruning = load.pruning?;
     let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
