@@ -215,6 +215,7 @@ fn kind_of(error: &DataFusionError, root: &DataFusionError) -> FailureKind {
     }
 }
 
+/// The kind of an error of Galatea or of another library.
 fn kind_of_galatea(error: &(dyn std::error::Error + Send + Sync + 'static)) -> FailureKind {
     match error.downcast_ref() {
         Some(SqlError::TooMany { .. }) => return FailureKind::Limit,
