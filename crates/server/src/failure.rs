@@ -39,7 +39,8 @@ pub(crate) enum FailureKind {
     OutOfRange,
     /// NULL in a column that is not nullable.
     NotNull,
-    /// Another statement changed the table at the same time; the client may repeat the statement.
+    /// Another statement changed the table at the same time, or replaced the table of a prepared statement.
+    /// The client may repeat the statement, or prepare it again.
     Conflict,
     /// Another error of the data.
     Data,
