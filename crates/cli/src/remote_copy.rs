@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// The name of the rows in the local plan.
+/// The name of the table of received rows in the local plan.
 const ROWS: &str = "__galatea_remote_rows";
 
 /// A COPY to standard output.
@@ -26,8 +26,7 @@ pub(crate) struct RemoteCopy {
 }
 
 impl RemoteCopy {
-    /// Reads a statement; `None` for any other than COPY to standard output. The server reports the errors of
-    /// other statements.
+    /// Parses a COPY to standard output; `None` for other statements: the server reports their errors.
     pub(crate) fn read(ctx: &SessionContext, text: &str) -> Result<Option<Self>> {
         let first = text.split_whitespace().next().unwrap_or_default();
         let is_copy = first

@@ -37,7 +37,7 @@ pub struct BoundPipeline {
     pub morsel_order: MorselOrder,
     /// Whether the kernel can wait for chunks that arrive while it runs.
     pub awaits: bool,
-    /// How the heap of rows in pages is used.
+    /// How the use of the heap of rows in pages is compiled.
     pub heap: HeapBuild,
     /// Whether all hashes are forced to collide.
     pub collide: bool,

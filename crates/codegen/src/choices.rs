@@ -79,7 +79,7 @@ words! {
 }
 
 words! {
-    /// How a warp finds a free page for rows (`galatea.tuning.page_search`).
+    /// How a warp finds free pages for rows (`galatea.tuning.page_search`).
     PageSearchChoice {
         /// The window search.
         Auto = "auto",
@@ -95,7 +95,7 @@ words! {
         Collaborative32 = "collaborative-32",
         /// [`PageSearch::Collaborative64`].
         Collaborative64 = "collaborative-64",
-        /// [`PageSearch::Runs`], runs of one page.
+        /// [`PageSearch::Runs`]. Rows request runs of one page.
         Runs = "runs",
         /// [`PageSearch::Queue`].
         Queue = "queue",

@@ -37,7 +37,7 @@ pub struct KernelOptions {
     pub row_output: RowOutput,
     /// Whether the rows to sort are all rows of a table, which may already be sorted.
     pub in_order: bool,
-    /// The heap of rows in pages.
+    /// How the use of the heap of rows in pages is compiled.
     pub heap: HeapBuild,
     /// The memory that holds build sides for lookups.
     pub build_sides: LookupMemory,

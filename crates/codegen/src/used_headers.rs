@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-/// The headers that are included if they are used, in order. Headers with overloads of functions of another
-/// header are not among them, since a name does not select between the two.
+/// The headers that are included if they are used, in order. Headers that overload functions of another
+/// header are not among them, because a function's name does not show which of the two headers is used.
 const HEADERS: [&str; 7] = [
     "lookup_table",
     "aggregate",

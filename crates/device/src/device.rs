@@ -210,7 +210,7 @@ impl Device {
         self.0.programs.compiled(program)
     }
 
-    /// Whether an earlier process compiled the program. Nothing is loaded.
+    /// Whether the cache on disk has the compiled program. The program is not loaded. False without a cache.
     #[must_use]
     pub fn is_on_disk(&self, program: &Program) -> bool {
         self.0.programs.is_on_disk(program)

@@ -205,13 +205,14 @@ settings! {
         /// count the rows; heap allocates pages of a device heap on demand; auto is direct if few rows are
         /// expected to pass, and heap otherwise.
         "tuning.row_output" => pub row_output: RowOutput = RowOutput::Auto,
-        /// How a warp finds a free page of the device heap for its rows: window reserves pages by counters
-        /// and claims them from a bitmap; random-walk, random-walk-bitmap-32 and -64 draw pages, or words of
-        /// that many pages, at random; collaborative-32 and -64 do so with all lanes of the warp; runs also
-        /// finds consecutive pages; queue takes them from a ring; bump never reuses a page; auto is window.
+        /// How a warp finds free pages of the device heap for its rows: window reserves pages by counters and
+        /// claims them in a bitmap; random-walk tries single pages at random; random-walk-bitmap-32 and -64
+        /// try words of 32 or 64 pages at random; with collaborative-32 and -64, all lanes of the warp do so
+        /// and share the pages that they find; runs can also find consecutive pages; queue takes pages from a
+        /// ring; bump takes the next page and never reuses one; auto is window.
         "tuning.page_search" => pub page_search: PageSearchChoice = PageSearchChoice::Auto,
-        /// Whether kernels count the steps and the atomics of their page allocations, which EXPLAIN ANALYZE
-        /// then shows beside the prediction of the pool's size.
+        /// Whether kernels count the steps and the atomics of their page allocations. EXPLAIN ANALYZE shows
+        /// the counts, and for random walks the number of steps that theory predicts for the pool.
         "tuning.page_statistics" => pub page_statistics: Switch = Switch(false),
         /// When a kernel loads the columns of later conditions and of the output: branch, only for rows that
         /// pass the conditions before; predicate, for all rows; auto, for all rows unless the conditions

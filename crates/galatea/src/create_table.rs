@@ -2,8 +2,9 @@
 //!
 //! DataFusion gives the columns of `CREATE TABLE t AS SELECT 1 AS a` the nullability of the query, so that
 //! NULL cannot be inserted, and ignores NOT NULL in a list of columns. Here columns with NOT NULL and columns
-//! of a primary key are not nullable, and all others are. The plan of the statement has no NOT NULL, so the
-//! alias of a derived table in its query holds the numbers of these columns (`sql/not_null.rs`).
+//! of a primary key are not nullable, and all others are. The plan of the statement does not contain NOT
+//! NULL. So `sql/not_null.rs` adds a derived table to the query. Its alias contains the numbers of these
+//! columns.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use datafusion::prelude::SessionContext;
 
 use crate::changes::check_nulls;
 
-/// The first letters of the alias.
+/// The prefix of the alias; the numbers of the columns follow, separated by spaces.
 pub(crate) const MARK: &str = "__galatea_not_null";
 
-/// The numbers of the columns with NOT NULL.
+/// The numbers of the columns with NOT NULL, and of those of a primary key.
 fn required(create: &CreateMemoryTable) -> Vec<usize> {
     let mut all: Vec<usize> = Vec::new();
     for key in create.constraints.iter() {
@@ -47,7 +48,7 @@ fn required(create: &CreateMemoryTable) -> Vec<usize> {
 /// Executes CREATE TABLE AS like [`SessionContext::execute_logical_plan`].
 ///
 /// # Errors
-/// Those of DataFusion; a NULL in a column with NOT NULL.
+/// Those of DataFusion; two columns with one name; NULL in a column that is not nullable.
 pub(crate) async fn create(ctx: &SessionContext, create: CreateMemoryTable) -> Result<DataFrame> {
     let is_query = !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_));
     let exists = ctx.table(create.name.clone()).await.is_ok();
@@ -82,7 +83,7 @@ pub(crate) async fn create(ctx: &SessionContext, create: CreateMemoryTable) -> R
         false => None,
     };
     if let Err(error) = ctx.register_table(create.name.clone(), Arc::new(table)) {
-        // Such as a lack of memory for the encoded rows.
+        // Memory may be short for the encoded rows, for example. The former table stays.
         if let Some(replaced) = replaced {
             ctx.register_table(create.name, replaced)?;
         }
@@ -91,7 +92,7 @@ pub(crate) async fn create(ctx: &SessionContext, create: CreateMemoryTable) -> R
     ctx.read_empty()?.limit(0, Some(0))
 }
 
-/// The schema with nullable columns, except those with these numbers.
+/// The schema with all columns nullable, except those with the numbers `required`.
 fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
     let fields = schema.fields().iter().enumerate().map(|(number, field)| {
         let field = field.as_ref().clone();

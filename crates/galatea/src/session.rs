@@ -118,8 +118,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Limits the number of macros, and of variables, of the session. `setting` is the name of the limit in
-    /// the error.
+    /// Limits the macros of the session to `most`, and its variables to `most`. `setting` is the name of the
+    /// limit in the error.
     pub fn with_definition_limit(mut self, most: usize, setting: &'static str) -> Self {
         self.definitions = Some(DefinitionLimit { most, setting });
         self

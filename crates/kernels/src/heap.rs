@@ -166,8 +166,8 @@ impl PageSearch {
         }
     }
 
-    /// Number of pages that a step of a random walk checks: the paper's 1 or word size. `None` for searches
-    /// that do not walk at random.
+    /// Number of pages that a step of a random walk checks: 1, or the bits of a bitmap word. `None` for
+    /// searches that do not walk at random.
     #[must_use]
     pub fn walk_width(self) -> Option<u32> {
         match self {
@@ -231,7 +231,8 @@ impl HeapBuild {
             .collect()
     }
 
-    /// The same as preprocessor definitions, for a source that includes the header: name and value.
+    /// The same options as preprocessor definitions (name, value), for a source that includes
+    /// `galatea/heap.cuh`.
     #[must_use]
     pub fn definitions(self) -> Vec<(&'static str, Option<usize>)> {
         let mut definitions = vec![("GALATEA_HEAP_SEARCH", Some(self.search.number()))];

@@ -46,7 +46,7 @@ impl KernelEntry {
             .entry(self.name)
     }
 
-    /// The same program with more compiler options: definitions that select variants of the kernel.
+    /// [`Self::program`] with more compiler options, such as definitions that select a variant of the kernel.
     #[must_use]
     pub fn program_with(&self, options: impl IntoIterator<Item = String>) -> Program {
         let mut program = self.program();

@@ -5,7 +5,7 @@ use std::io::Read;
 use galatea_kernels::ParquetCodec;
 use parquet::basic::Compression;
 
-/// Bytes of memory that are reserved for each compressed byte before decompression.
+/// Bytes of memory that are reserved for each compressed byte before decompression, up to the expected size.
 const LIKELY_RATIO: usize = 16;
 
 /// The side that decompresses the pages of a column chunk.
@@ -68,8 +68,8 @@ impl HostCodec {
         }
     }
 
-    /// Appends decompressed bytes to `plain`, up to one byte more than `expected`. Memory grows with the
-    /// bytes that there are, not with the expected number.
+    /// Appends decompressed bytes to `plain`, up to one byte more than `expected`. Memory grows
+    /// with the number of compressed bytes and the actual output, so a false `expected` reserves little.
     ///
     /// # Errors
     /// The codec's message.

@@ -27,13 +27,13 @@ pub enum ServerError {
         /// The problem, and the accepted values.
         problem: String,
     },
-    /// A folder of tables is a database.
+    /// A folder of tables is a database of Galatea, or contains one.
     #[error(
         "'{}' is a database of Galatea, and galatea serve does not open databases\n\
          hint: write its tables to a folder of files with galatea {} \"COPY t TO 'folder/t.parquet'\", and serve the folder", path.display(), path.display()
     )]
     Database {
-        /// The folder as given.
+        /// The folder of the database.
         path: PathBuf,
     },
     /// The certificate or the key of TLS cannot be used.

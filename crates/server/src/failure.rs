@@ -19,7 +19,7 @@ pub(crate) enum FailureKind {
     Syntax,
     /// The statement refers to something wrong, or a request has wrong parameters.
     Invalid,
-    /// An unknown table.
+    /// An unknown table, or one that was replaced after its statement had been prepared.
     UnknownTable,
     /// An unknown column.
     UnknownColumn,
@@ -39,7 +39,7 @@ pub(crate) enum FailureKind {
     OutOfRange,
     /// NULL in a column that is not nullable.
     NotNull,
-    /// Another statement changed the table at the same time; the client may repeat the statement.
+    /// Another statement changed the table at the same time. The client may repeat the statement.
     Conflict,
     /// Another error of the data.
     Data,
@@ -215,6 +215,7 @@ fn kind_of(error: &DataFusionError, root: &DataFusionError) -> FailureKind {
     }
 }
 
+/// The kind of an error of Galatea or of another library.
 fn kind_of_galatea(error: &(dyn std::error::Error + Send + Sync + 'static)) -> FailureKind {
     match error.downcast_ref() {
         Some(SqlError::TooMany { .. }) => return FailureKind::Limit,
@@ -223,7 +224,8 @@ fn kind_of_galatea(error: &(dyn std::error::Error + Send + Sync + 'static)) -> F
     }
     match error.downcast_ref() {
         Some(ChangeError::NotNull { .. }) => FailureKind::NotNull,
-        Some(ChangeError::Conflict { .. } | ChangeError::Replaced { .. }) => FailureKind::Conflict,
+        Some(ChangeError::Conflict { .. }) => FailureKind::Conflict,
+        Some(ChangeError::Replaced { .. }) => FailureKind::UnknownTable,
         Some(ChangeError::Kind { .. } | ChangeError::Clause { .. }) => FailureKind::Unsupported,
         _ => FailureKind::Data,
     }

@@ -29,7 +29,7 @@ pub enum HostReason {
     Compiling,
     /// Other column chunks use all lanes of the device.
     DeviceBusy,
-    /// The predicates need rows that are not whole pages of the column.
+    /// The load reads rows that are not whole pages of the column.
     PartOfPage,
     /// The device has too little memory.
     DeviceMemory,
@@ -83,22 +83,24 @@ impl fmt::Display for HostReason {
     }
 }
 
-/// Row groups and pages of Parquet files that a load skipped, because its query needs none of their rows.
+/// Row groups and pages of Parquet files that a query does not need. The load skipped them, unless `bytes` is
+/// 0: then it read whole columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruning {
-    /// Row groups of the files.
+    /// Row groups of the files that have rows.
     pub row_groups: u64,
-    /// Row groups that were skipped because of their statistics.
+    /// Row groups that their statistics exclude.
     pub by_statistics: u64,
-    /// Row groups that were skipped because of their Bloom filters.
+    /// Row groups that Bloom filters exclude, of those that statistics keep.
     pub by_bloom_filters: u64,
-    /// Row groups that were skipped because of the page index.
+    /// Row groups that the page index excludes, page by page, of those that statistics and Bloom filters
+    /// keep.
     pub by_pages: u64,
-    /// Pages of the columns in the other row groups, if these have a page index.
+    /// Pages of the loaded columns in the other row groups, if these have a page index.
     pub pages: u64,
-    /// Those of them that have rows for the predicates.
+    /// The number of `pages` that have rows for the predicates.
     pub pages_read: u64,
-    /// Bytes of the columns that were not read.
+    /// Compressed bytes of the loaded columns that were not read, estimated from the skipped rows.
     pub bytes: u64,
 }
 
@@ -119,7 +121,7 @@ pub struct LoadReport {
     pub disk_bytes: u64,
     /// Time of reading from the column cache.
     pub disk_time: Duration,
-    /// The row groups that the query did not need; none for a query without predicates.
+    /// The row groups that the query did not need; `None` if no predicates were applied to Parquet files.
     pub pruning: Option<Pruning>,
 }
 

@@ -70,8 +70,8 @@ fn named_by_index(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The predicate over the columns of [`named_by_index`]. DataFusion does not recognise literals under casts
-/// as literals, so it is simplified.
+/// The predicate over the columns of [`named_by_index`], simplified: DataFusion does not recognise literals
+/// under casts as literals.
 pub(crate) fn by_index(
     schema: &SchemaRef,
     predicate: &Arc<dyn PhysicalExpr>,

@@ -73,10 +73,10 @@ pub struct LoadHints {
     /// [`crate::Encoding::Dictionary`] whatever their cardinality.
     pub dictionary: Vec<usize>,
     /// Predicates over the table's schema. The caller needs only rows that satisfy all of them. Other rows
-    /// may be missing in the view, which changes the numbers of rows. The view of such a load
-    /// has an id of its own.
+    /// may be missing in the view, so that row numbers differ from those of the table. A view with missing
+    /// rows has an id of its own.
     pub predicates: Vec<Arc<dyn PhysicalExpr>>,
-    /// Whether the caller keeps no column for later loads.
+    /// Whether the caller drops the columns after its query, so that later loads cannot reuse them.
     pub is_temporary: bool,
 }
 

@@ -9,7 +9,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-/// The accumulator of floats. `make` creates the one of integers, which it feeds.
+/// The accumulator of floats. It passes their ranks to the integer accumulator from `make`.
 pub(super) fn accumulator(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<Box<dyn Accumulator>>,

@@ -54,7 +54,8 @@ impl Width {
     }
 }
 
-/// The result of `make` for the ranks of the floats in `args`, which are also its results.
+/// The result of `make` for a function with ranks as arguments and result, with the width of the floats in
+/// `args`.
 fn for_ranks<T>(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<T>,

@@ -37,14 +37,14 @@ pub(super) fn ranks(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
                 .as_primitive::<Float32Type>()
                 .unary(|value| rank(f64::from(value))),
             DataType::Float64 => values.as_primitive::<Float64Type>().unary(rank),
-            other => return internal_err!("{other} values have no ranks of floats"),
+            other => return internal_err!("ranks need floats, but the values are {other}"),
         };
         Ok(Arc::new(ranks) as ArrayRef)
     });
     ranks.collect()
 }
 
-/// The result of `make` for ranks in place of the arguments of a function of floats.
+/// The result of `make` for a function with ranks as arguments instead of floats.
 pub(super) fn with_rank_arguments<T>(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<T>,

@@ -1,6 +1,6 @@
 //! The length of a list is the number of its elements.
 //!
-//! DataFusion casts the argument of `length` to a string: the length of `[1, 2]` was 6.
+//! DataFusion casts the argument of `length` to a string, so that the length of `[1, 2]` was 6.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -53,7 +53,7 @@ fn elements(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         )
     });
     match list {
-        // `length` has 32 bits.
+        // The result of `length` has 32 bits, that of `array_length` 64.
         Some(list) => Transformed::yes(cast(array_length_udf().call(vec![list.clone()]), DataType::Int32)),
         None => Transformed::no(expr),
     }

@@ -10,6 +10,7 @@
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_distinct  approx_distinct counts floats
+//! float_ranks     integers in the order of floats, for float_extremes and float_distinct
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
 //! float_decimals  decimals compared or united with floats are floats
@@ -17,7 +18,6 @@
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
-//! float_ranks     integers in the order of floats, for both
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
 //! offsets         OFFSET without LIMIT skips the rows of its own order

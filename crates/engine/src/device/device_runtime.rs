@@ -108,9 +108,9 @@ impl DeviceRuntime {
         &self.device
     }
 
-    /// Compiles the kernels that queries launch besides those of their pipelines, on `threads` threads that
-    /// it starts. Kernels on disk are loaded when a query launches them. A kernel that fails to compile fails
-    /// again in the query that launches it.
+    /// Compiles the kernels that queries launch besides those of their pipelines, on `threads` new threads.
+    /// Kernels on disk are skipped: a query loads them when it launches them. A kernel that fails to compile
+    /// fails again in the query that launches it.
     pub(crate) fn compile_query_kernels(&self, threads: usize) -> Vec<JoinHandle<()>> {
         let programs: Arc<[Program]> = galatea_kernels::query_programs().into();
         let next = Arc::new(AtomicUsize::new(0));
@@ -369,7 +369,8 @@ mod tests {
     use super::*;
     use galatea_device::{DeviceOptions, EmulatorOptions, Origin};
 
-    /// Compiles the kernels on a device with a cache folder. Returns where they are found afterwards.
+    /// Compiles the query kernels on a new device with the cache `folder`. Returns the origin of each kernel
+    /// when it is compiled again.
     fn origins(folder: &std::path::Path) -> Vec<(String, Origin)> {
         let options = DeviceOptions {
             cache_directory: Some(folder.to_owned()),

@@ -206,7 +206,7 @@ fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
     }
 }
 
-/// The shape of a build side. Kernels that look it up are bound to nothing else.
+/// The shape of a build side: kernels that look it up depend on nothing else of it.
 struct Shape {
     side: Arc<LookupSide>,
     /// The columns of a multimap join, if it is a part of one.

@@ -79,7 +79,7 @@ pub(super) async fn load(
     Ok(view)
 }
 
-/// Whether rows are selected by their numbers in the table.
+/// Whether a filter draws a sample by the numbers of rows in the table. Such a pipeline needs all rows.
 fn is_sampled(plan: &PipelinePlan) -> bool {
     let is_drawn = |filter: &Expr| {
         matches!(

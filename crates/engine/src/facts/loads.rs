@@ -1,4 +1,4 @@
-//! Values of the facts on the load of a pipeline's columns from files.
+//! Values of the facts about loads of columns from files.
 
 use galatea_base::reason::{milliseconds, size};
 use galatea_store::LoadReport;
@@ -29,29 +29,29 @@ pub(super) fn from_files(load: &LoadReport) -> Option<String> {
     (load.bytes_read > 0).then(|| read)
 }
 
-/// The row groups that a load has read, and those that its query does not need.
+/// The numbers of row groups and pages that a load has read and skipped.
 pub(super) fn row_groups(load: &LoadReport) -> Option<String> {
     let pruning = load.pruning?;
-    let skipped = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
-    let read = match pruning.bytes {
-        0 => pruning.row_groups,
-        _ => pruning.row_groups - skipped,
-    };
-    let mut text = format!("{read} of {}", pruning.row_groups);
-    let skipped = match pruning.bytes {
-        0 if skipped > 0 => "not needed",
-        _ => "skipped",
-    };
+    let all = pruning.row_groups;
+    let excluded = pruning.by_statistics + pruning.by_bloom_filters + pruning.by_pages;
+    if pruning.bytes == 0 {
+        let mut text = format!("{all} of {all}");
+        if excluded > 0 {
+            text += &format!(" (whole columns; {} have rows for the query)", all - excluded);
+        }
+        return Some(text);
+    }
+    let mut text = format!("{} of {all}", all - excluded);
     for (number, by) in [
         (pruning.by_statistics, "statistics"),
         (pruning.by_bloom_filters, "Bloom filters"),
         (pruning.by_pages, "the page index"),
     ] {
         if number > 0 {
-            text += &format!(", {number} {skipped} by {by}");
+            text += &format!(", {number} skipped by {by}");
         }
     }
-    if pruning.pages_read < pruning.pages && pruning.bytes > 0 {
+    if pruning.pages_read < pruning.pages {
         text += &format!("; {} of {} pages", pruning.pages_read, pruning.pages);
     }
     Some(text)

@@ -1,4 +1,4 @@
-//! Allocations of pages of the device heap, beside the theory of random walks.
+//! Allocations of pages of the device heap, and the number of steps that theory predicts for random walks.
 
 use std::fmt;
 
@@ -9,18 +9,19 @@ use galatea_memory::sizing::Pool;
 /// The page allocations of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageAllocations {
-    /// How pages were searched for.
+    /// The page search of the kernels.
     pub search: PageSearch,
-    /// Number of pages of the pool: of the largest, if there were several.
+    /// Number of pages of the pool; of the largest pool, if several were used.
     pub pool: u64,
-    /// Number of allocations between two drains of the pool, at most.
+    /// Maximum number of pages of that pool that were allocated at the same time: its number of allocations,
+    /// at most its number of pages.
     pub at_once: u64,
-    /// Counters of the kernels.
+    /// The sums of the counters of all kernels.
     pub counts: HeapStatistics,
 }
 
 impl PageAllocations {
-    /// The allocations of kernels from one pool of pages, which were all free before.
+    /// The allocations of kernels from one pool. All of its pages were free before.
     pub(crate) fn new(search: PageSearch, pool: u64, counts: HeapStatistics) -> Self {
         Self {
             search,
@@ -30,7 +31,7 @@ impl PageAllocations {
         }
     }
 
-    /// Adds those of another run.
+    /// Adds the allocations of another run.
     pub(crate) fn add(&mut self, other: &Self) {
         if other.pool > self.pool {
             self.pool = other.pool;
@@ -48,9 +49,10 @@ impl PageAllocations {
         sum.frees += more.frees;
     }
 
-    /// The predicted mean of the steps of an allocation, and the bound of the mean of a warp's slowest lane,
-    /// for searches that walk at random: Pham et al. 2022, equations 2 to 5. These do not cover collaborative
-    /// walks: all lanes walk, and a step fails if another warp has locked the word.
+    /// For searches that walk at random, the predicted mean number of steps of an allocation, and the bound
+    /// of the mean number of steps of a warp's slowest lane: Pham et al. 2022, equations 2 to 5. `None` for
+    /// other searches, and for collaborative walks, which the equations do not cover: all lanes walk, and a
+    /// step fails if another warp has locked the word.
     #[must_use]
     pub fn predicted_steps(&self) -> Option<(f64, f64)> {
         let width = match self.search {

@@ -100,7 +100,7 @@ pub struct RunReport {
     pub grown: usize,
     /// Number of pages of the device heap that held output rows.
     pub pages: u64,
-    /// The allocations of those and other pages, if `galatea.tuning.page_statistics` is on.
+    /// The allocations of all pages, if `galatea.tuning.page_statistics` is on.
     pub page_allocations: Option<PageAllocations>,
     /// Number of blocks of a launch.
     pub grid: u32,
@@ -175,7 +175,7 @@ impl RunReport {
         self.add_work(other);
     }
 
-    /// Adds the allocations of a heap.
+    /// Adds the page allocations of a heap or of another run.
     pub(crate) fn add_page_allocations(&mut self, other: PageAllocations) {
         match &mut self.page_allocations {
             Some(allocations) => allocations.add(&other),

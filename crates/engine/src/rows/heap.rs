@@ -20,7 +20,7 @@ policy! {
         page_bytes: u64 = 16 << 10,
         /// Maximum bytes of a heap that is kept for the next query.
         kept_bytes: u64 = 2 << 30,
-        /// Mean number of steps of a random walk for the last page of the expected rows.
+        /// Mean number of steps of the random walk to the last page that the expected rows need.
         walk_steps: f64 = 2.0,
     }
 }
@@ -30,7 +30,7 @@ const POLICY: RowHeapPolicy = RowHeapPolicy::DEFAULT;
 /// The required capacity of a heap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
-    /// How the kernel uses the heap.
+    /// How the kernel's use of the heap is compiled.
     pub build: HeapBuild,
     /// Number of 64-bit words per row.
     pub words: u32,
@@ -49,7 +49,7 @@ pub(crate) struct RowHeap {
     pub(crate) chains: RowChains,
     /// Whether the next launch continues one that stopped.
     pub(crate) resume: bool,
-    /// The allocations of the run before the last reset of the heap, if they are counted.
+    /// The allocations of the run until the counters were last read, if they are counted.
     counted: Option<PageAllocations>,
 }
 
@@ -111,12 +111,12 @@ impl RowHeap {
         Ok((made, grid))
     }
 
-    /// Ends the run: records its allocations, and keeps the heap for the next query. All pages are returned,
-    /// and the stream has finished with them.
+    /// Ends the run: adds its allocations to `report`, and keeps the heap for the next query. The caller has
+    /// returned all pages, and the stream has finished with them.
     ///
     /// # Errors
-    /// A kernel freed a page twice, or an address that is none (emulated device, builds with debug
-    /// assertions).
+    /// A kernel freed a page twice, or freed an address outside of the pages (detected on the emulated
+    /// device, in builds with debug assertions); a failure of the device.
     pub(crate) fn keep(
         mut self,
         runtime: &DeviceRuntime,
@@ -171,7 +171,7 @@ impl RowHeap {
         Ok(gathered)
     }
 
-    /// After all pages were returned: makes them free for searches that do not reuse pages.
+    /// Resets the heap if its search does not reuse pages. The caller has returned all pages.
     pub(crate) fn returned(&mut self, stream: &Stream) -> Result<(), RunError> {
         if !self.heap.search().reuses() {
             self.count(stream)?;
@@ -180,7 +180,10 @@ impl RowHeap {
         Ok(())
     }
 
-    /// Adds the allocations since the last call, if the kernels of the run count them.
+    /// Adds the allocations since the last call to `counted`, if the kernels count them.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
     fn count(&mut self, stream: &Stream) -> Result<(), RunError> {
         let build = self.heap.build();
         if !build.check && !build.count {

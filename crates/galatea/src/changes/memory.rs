@@ -1,7 +1,8 @@
 //! DELETE, UPDATE and TRUNCATE of tables in memory, and their errors for views and files.
 //!
-//! Tables in memory are those of DataFusion, or encoded ones of the store in sessions with a device. Stored
-//! tables evaluate conditions and values themselves unless these have subqueries, or a column is NOT NULL.
+//! Tables in memory are those of DataFusion or, in sessions with a device, encoded ones of the store. Stored
+//! tables evaluate conditions and values themselves, unless these have subqueries or an UPDATE changes a
+//! table with a NOT NULL column.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 
 use super::{Change, ChangeError, check_input, has_subqueries, replacing};
 
-/// The statement as a plan that replaces the rows of a table in memory; `None` for tables that change
+/// The statement as a plan that replaces the rows of a table in memory; `None` for tables that execute it
 /// themselves.
 ///
 /// # Errors
@@ -40,7 +41,7 @@ pub(crate) fn of_memory(change: Change, statement: &DmlStatement) -> Result<Opti
     check_input(change, &statement.input)?;
     let is_required = table.schema().fields().iter().any(|field| !field.is_nullable());
     let replaces = match table.is::<StoredTable>() {
-        // The store does not name the table of a NULL.
+        // The store's error for NULL in a NOT NULL column does not contain the name of the table.
         true => has_subqueries(&statement.input)? || change == Change::Update && is_required,
         false => table.is::<MemTable>(),
     };
@@ -60,7 +61,7 @@ pub(crate) fn of_memory(change: Change, statement: &DmlStatement) -> Result<Opti
     replacing(change, statement, &target, is_target).map(Some)
 }
 
-/// Checks that the table in memory that a prepared statement changes still has its name.
+/// Checks that the name in a prepared statement still refers to the table in memory that it was planned for.
 ///
 /// # Errors
 /// [`ChangeError::Replaced`].
@@ -114,11 +115,12 @@ fn check_kind(
 enum Version {
     /// The batches of each partition.
     Batches(Vec<Vec<RecordBatch>>),
+    /// The version of a table of the store, and its number of rows.
     Stored(TableId, u64),
 }
 
 impl Version {
-    /// The current one.
+    /// The current version of the table.
     async fn of(table: &dyn TableProvider) -> Self {
         if let Some(table) = table.downcast_ref::<StoredTable>() {
             let snapshot = table.snapshot();
@@ -144,7 +146,7 @@ impl Version {
     }
 }
 
-/// Whether batches are the same objects.
+/// Whether the columns of the batches are the same objects.
 fn are_same(current: &[RecordBatch], read: &[RecordBatch]) -> bool {
     let same = |(one, other): (&RecordBatch, &RecordBatch)| {
         let mut columns = one.columns().iter().zip(other.columns());
@@ -188,12 +190,12 @@ struct Target {
     table: Arc<dyn TableProvider>,
     name: TableReference,
     change: Change,
-    /// The version that the statement reads, from the first scan on until it is planned.
+    /// The version that the statement reads: set by the first scan, taken when the sink is planned.
     read: Mutex<Option<Version>>,
 }
 
 impl Target {
-    /// Checks that the table still has its name.
+    /// Checks that the name still refers to the table.
     async fn check_name(&self, state: &dyn Session) -> Result<()> {
         let catalog = &state.config_options().catalog;
         let name = self.name.clone();
@@ -231,7 +233,7 @@ impl TableProvider for Target {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Rows that are added in between are a conflict.
+        // The version precedes the scan, so that rows which are added in between are a conflict.
         let current = Version::of(self.table.as_ref()).await;
         self.read.lock().get_or_insert(current);
         self.table.scan(state, projection, filters, limit).await
@@ -262,7 +264,7 @@ struct Rows {
     table: Arc<dyn TableProvider>,
     name: String,
     change: Change,
-    /// The columns of the table, and the condition.
+    /// The columns of the input: those of the table, and the condition.
     input: SchemaRef,
     /// The version that the statement reads; TRUNCATE reads none.
     read: Option<Version>,

@@ -1,8 +1,9 @@
 //! DELETE, UPDATE and TRUNCATE as plans of all rows of their table.
 //!
-//! DataFusion passes a table the filters that remain after optimisation, and a condition with a subquery is
-//! no filter then: all rows are changed. Here the statement becomes a query of all rows, with the new values
-//! and a last column that is true for changed rows; a sink replaces the rows of the table at the end:
+//! DataFusion passes the filters of the optimised plan to the table. A condition with a subquery has become a
+//! join by then, so that all rows would be changed. Here the statement becomes a query of all rows, with the
+//! new values and a last column that is true for changed rows; a sink replaces the rows of the table at the
+//! end:
 //!
 //! ```text
 //! UPDATE t SET b = x WHERE c
@@ -37,7 +38,7 @@ const CHANGED: &str = "__galatea_changed";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// A view, or a table of files.
+    /// The statement changes a view or a table of files.
     #[error("{statement} is not supported for {kind} {table}\nhint: {hint}")]
     Kind {
         /// The statement.
@@ -49,17 +50,17 @@ pub enum ChangeError {
         /// The statement to use.
         hint: &'static str,
     },
-    /// A part of the statement.
+    /// The statement has a clause that is not supported.
     #[error("{statement} {clause} is not supported\nhint: {hint}")]
     Clause {
         /// The statement.
         statement: String,
-        /// The part.
+        /// The clause.
         clause: &'static str,
         /// The SQL to write instead.
         hint: &'static str,
     },
-    /// NULL in a column that is not nullable.
+    /// A row has NULL in a column that is not nullable.
     #[error("{statement}: a row has NULL in the column '{column}', which is NOT NULL in the table {table}")]
     NotNull {
         /// The statement.
@@ -69,7 +70,7 @@ pub enum ChangeError {
         /// The column.
         column: String,
     },
-    /// The name belongs to another table than when the statement was planned.
+    /// The table was dropped or replaced after the statement had been planned.
     #[error(
         "the table {table} was dropped or replaced after the statement had been planned, and the statement changed nothing\nhint: prepare it again"
     )]
@@ -77,7 +78,7 @@ pub enum ChangeError {
         /// The table.
         table: String,
     },
-    /// Another statement has changed the table.
+    /// Another statement changed the table while this one ran.
     #[error(
         "the rows of the table {table} were changed by another statement while this one ran, and this one changed nothing\nhint: run it again"
     )]
@@ -123,7 +124,8 @@ impl Change {
         }
     }
 
-    /// The rows that remain of a batch, without its last column, and the number of its changed rows.
+    /// The rows of a batch that remain in the table, without the last column, and the number of changed rows.
+    /// `schema`, `table`: those of the table.
     ///
     /// # Errors
     /// [`ChangeError::NotNull`].
@@ -176,11 +178,11 @@ pub(crate) fn check_nulls(
     }
 }
 
-/// The statement as a plan that replaces the rows of `target`, which has the current rows. `is_target` is
-/// true for scans of the same table in the statement and its subqueries.
+/// The statement as a plan that reads the current rows of `target` and replaces them. `is_target`: whether a
+/// scan in the statement or its subqueries reads the same table.
 ///
 /// # Errors
-/// [`ChangeError::Clause`]; those of planning.
+/// Errors of planning.
 pub(crate) fn replacing(
     change: Change,
     statement: &DmlStatement,
@@ -204,7 +206,7 @@ pub(crate) fn replacing(
     )))
 }
 
-/// The plan with scans of the current rows of the table, also in subqueries.
+/// The plan with `target` as the source of all scans of the table, also in subqueries.
 fn current(
     plan: LogicalPlan,
     target: &Arc<dyn TableSource>,
@@ -234,7 +236,7 @@ fn all_rows(change: Change, input: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Filter(filter) => (filter.predicate, Arc::unwrap_or_clone(filter.input)),
         rows => (lit(true), rows),
     };
-    // NULL has a type of its own.
+    // The condition NULL has the type Null.
     let condition = match condition.get_type(rows.schema())? {
         DataType::Null => lit(ScalarValue::Boolean(None)),
         _ => condition,
@@ -266,7 +268,7 @@ fn all_rows(change: Change, input: LogicalPlan) -> Result<LogicalPlan> {
 /// Whether the condition or a value has a subquery.
 ///
 /// # Errors
-/// None of its own.
+/// Those of DataFusion when it traverses the plan.
 pub(crate) fn has_subqueries(input: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     input.apply(|node| {
@@ -283,15 +285,15 @@ pub(crate) fn has_subqueries(input: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Checks that a statement reads its table alone, beside subqueries, and that its condition and values are
-/// those of single rows.
+/// Checks that a statement reads no other table outside of subqueries, and that its condition and values have
+/// no aggregate or window functions.
 ///
 /// # Errors
 /// [`ChangeError::Clause`].
 pub(crate) fn check_input(change: Change, input: &LogicalPlan) -> Result<()> {
     let (expressions, input) = match (change, input) {
         (Change::Truncate, _) => return Ok(()),
-        // The scan of an optimised plan may leave out rows and columns.
+        // The scan of an optimised plan may lack rows or columns, and is refused.
         (_, LogicalPlan::TableScan(scan))
             if scan.filters.is_empty() && scan.projection.is_none() && scan.fetch.is_none() =>
         {

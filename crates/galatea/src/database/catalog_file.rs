@@ -89,7 +89,7 @@ pub(super) struct FileEntry {
     pub(super) rows: u64,
 }
 
-/// Whether a folder is a database.
+/// Whether a folder is a database of Galatea. False if it does not exist or cannot be read.
 pub fn is_database(folder: &Path) -> bool {
     use std::io::Read as _;
     let mut begin = [0; MARK.len()];

@@ -55,11 +55,11 @@ struct Target {
     name: Name,
     schema: SchemaRef,
     change: Change,
-    /// The files that the statement reads, from the first scan on until it is planned.
+    /// The files that the statement reads: set by the first scan, taken when the sink is planned.
     read: Mutex<Option<StoredEntry>>,
 }
 
-/// The files of a table that has these columns.
+/// The current files of a table, if it still has these columns.
 ///
 /// # Errors
 /// [`ChangeError::Replaced`].
@@ -125,8 +125,9 @@ struct Rows {
     name: Name,
     /// The files that the statement reads; TRUNCATE reads none.
     read: Option<StoredEntry>,
+    /// The columns of the table.
     columns: SchemaRef,
-    /// The columns of the table, and the condition.
+    /// The columns of the input: those of the table, and the condition.
     schema: SchemaRef,
     change: Change,
 }

@@ -94,8 +94,9 @@ impl TableProvider for InsertTarget {
 struct Rows {
     database: Arc<Database>,
     name: Name,
+    /// The columns of the table.
     columns: SchemaRef,
-    /// The columns of the rows, which may have NULL in all of them.
+    /// The columns of the input, which may all be nullable.
     schema: SchemaRef,
     replaces: bool,
 }

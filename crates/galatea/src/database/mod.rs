@@ -175,7 +175,7 @@ impl Database {
         if state.before.is_none() && next != state.catalog {
             next.publish(&self.folder)?;
         }
-        // Tables of changed entries are resolved again.
+        // The table of a changed entry is created again when it is next used.
         let same = |(schema, table): &Name| {
             let entry = |catalog: &Catalog| catalog.schemas.get(schema)?.tables.get(table).cloned();
             entry(&state.catalog) == entry(&next)

@@ -1,4 +1,5 @@
-//! EXECUTE in a database. A prepared plan has the files of the time of its PREPARE.
+//! EXECUTE in a database. A prepared plan has the files from the time of its PREPARE; EXECUTE replaces them
+//! by the current files.
 
 use std::sync::Arc;
 

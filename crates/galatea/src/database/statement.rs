@@ -178,8 +178,8 @@ pub(crate) fn kept_macro(ctx: &SessionContext, name: &str, text: Option<&str>) -
     }
 }
 
-/// The plan with targets that write: for INSERT in a database, and for DELETE, UPDATE and TRUNCATE of tables
-/// of a database or in memory.
+/// The plan with a target that writes the rows: for INSERT into tables of a database, and for DELETE, UPDATE
+/// and TRUNCATE of tables of a database or in memory.
 ///
 /// # Errors
 /// [`ChangeError`](crate::ChangeError).
@@ -189,7 +189,7 @@ pub(crate) fn with_targets(state: &SessionState, plan: LogicalPlan) -> Result<Lo
         LogicalPlan::Dml(_)
             | LogicalPlan::Explain(_)
             | LogicalPlan::Analyze(_)
-            // PREPARE optimises its plan, which then no longer has the condition as it was.
+            // PREPARE optimises its plan, after which subqueries of the condition are joins.
             | LogicalPlan::Statement(Statement::Prepare(_))
     );
     if !may_write {

@@ -15,7 +15,7 @@ const SUBQUERY: &str =
 const CONDITION: &str = "use a condition in WHERE, such as id IN (SELECT id FROM t ORDER BY ... LIMIT ...)";
 const RETURNING: &str = "the result is the number of changed rows; SELECT the rows in a statement of its own";
 
-/// The clause of the statement that is not planned; `None` if all of them are.
+/// The error for the first clause that is not planned; `None` if the planner supports all clauses.
 pub(super) fn of_change(statement: &Statement) -> Option<SqlError> {
     let (clause, hint) = match statement {
         Statement::Update(update) => of_update(update)?,
@@ -69,7 +69,7 @@ fn named<const N: usize>(clauses: [(&str, bool, &'static str); N]) -> Option<(St
     Some((name.to_owned(), hint))
 }
 
-/// Writes the columns of SET as the planner compares them: in lower case unless they are quoted.
+/// Changes the columns of SET to lower case unless they are quoted, as the planner does with other columns.
 pub(super) fn normalize(statement: &mut Statement) {
     let Statement::Update(update) = statement else {
         return;

@@ -1,4 +1,4 @@
-//! The most macros and the most variables that a session may have, for servers.
+//! The maximum number of macros, and of variables, that a session of a server may have.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ pub(crate) struct DefinitionLimit {
     pub(crate) setting: &'static str,
 }
 
-/// Checks that `known` can have an entry of this name, too. `kind` is its plural.
+/// Checks that the session may define `name` beside the macros or variables in `known`. `kind`: the word for
+/// them in the error, in the plural.
 ///
 /// # Errors
 /// [`SqlError::TooMany`].

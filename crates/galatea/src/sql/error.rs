@@ -48,7 +48,7 @@ pub enum SqlError {
         /// The SQL to write instead.
         hint: &'static str,
     },
-    /// A macro or variable above the most that a session may have.
+    /// A macro or variable above the maximum number of the session.
     #[error(
         "the session has {count} {kind}, the maximum ({setting} = {most}), and cannot have {name} too\nhint: remove others, or raise {setting}"
     )]
@@ -57,7 +57,7 @@ pub enum SqlError {
         kind: &'static str,
         /// The name of the new one.
         name: String,
-        /// The number that the session has.
+        /// The number of macros or variables that the session has.
         count: usize,
         /// The maximum.
         most: usize,

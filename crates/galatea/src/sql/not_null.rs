@@ -1,4 +1,4 @@
-//! NOT NULL in CREATE TABLE AS, which the plan of the statement does not have.
+//! NOT NULL in CREATE TABLE AS, which the plan of the statement does not contain (`create_table.rs`).
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Ident, SelectItem, SetExpr, TableFactor};
@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::ast::{self, ColumnOption, Ident, SelectItem, Set
 use super::question::{query_of, select_of};
 use crate::create_table::MARK;
 
-/// Adds the numbers of the columns with NOT NULL to the query of CREATE TABLE AS.
+/// Adds a derived table to the query of CREATE TABLE AS. Its alias contains the numbers of the columns with
+/// NOT NULL.
 pub(super) fn mark(statement: &mut Statement) {
     let Statement::Statement(statement) = statement else {
         return;

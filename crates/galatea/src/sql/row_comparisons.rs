@@ -1,7 +1,7 @@
 //! Comparisons of rows, `(a, b) < (c, d)`, as comparisons of their values.
 //!
-//! DataFusion compares rows as structs, in which NULL is a value: `(2, NULL) < (2, 1)` was true. In SQL it is
-//! unknown.
+//! DataFusion compares rows as structs and NULL as a value, so that `(2, NULL) < (2, 1)` was true. In SQL,
+//! the result is NULL.
 //!
 //! ```text
 //! (a, b) = (c, d)     a = c AND b = d
@@ -50,7 +50,7 @@ pub(super) fn by_values(expression: &Expr) -> Option<Expr> {
     }
 }
 
-/// The values of two rows with as many columns.
+/// The values of two rows with the same number of columns; `None` for other expressions.
 fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Option<(&'e [Expr], &'e [Expr])> {
     match (left, right) {
         (Expr::Tuple(left), Expr::Tuple(right)) if left.len() == right.len() && !left.is_empty() => {
@@ -60,7 +60,7 @@ fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Option<(&'e [Expr], &'e [Expr])>
     }
 }
 
-/// The operator of all values but the last one in a comparison of rows.
+/// The operator for all values of a row but the last; `None` if the operator does not compare.
 fn strict(op: &BinaryOperator) -> Option<BinaryOperator> {
     Some(match op {
         BinaryOperator::Eq => BinaryOperator::Eq,
@@ -89,7 +89,7 @@ fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> 
     }))
 }
 
-/// The conditions joined by OR, as a tree of little depth.
+/// The conditions joined by OR, as a balanced tree.
 fn any(mut conditions: Vec<Expr>) -> Option<Expr> {
     while conditions.len() > 1 {
         let mut joined = Vec::with_capacity(conditions.len().div_ceil(2));

@@ -12,7 +12,7 @@ use super::ast_parts::text;
 /// SIMILAR TO as the operator `~`; `None` for other expressions.
 ///
 /// # Errors
-/// A pattern that is no string literal, or an escape of several characters.
+/// The pattern is not a string literal, or ESCAPE has several characters.
 pub(super) fn matched(expression: &Expr) -> Option<Result<Expr, DataFusionError>> {
     let Expr::SimilarTo {
         negated,
@@ -60,7 +60,7 @@ fn string(value: &ValueWithSpan) -> Option<&str> {
     }
 }
 
-/// The character of ESCAPE, by default the backslash; none for an empty string.
+/// The character of ESCAPE, by default the backslash; `None` if ESCAPE is an empty string.
 fn escape(written: Option<&ValueWithSpan>) -> Result<Option<char>, SqlError> {
     let Some(written) = written else {
         return Ok(Some('\\'));

@@ -4,7 +4,7 @@ use crate::compare::{Pair, answer};
 use crate::data::{Shape, batch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
-/// The searches, with the number of pages that a step of a random walk checks, if theory predicts its length.
+/// The searches. If theory predicts the length of their random walk: the number of pages that a step checks.
 const SEARCHES: [(&str, Option<u32>); 10] = [
     ("auto", None),
     ("window", None),

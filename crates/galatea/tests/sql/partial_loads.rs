@@ -1,5 +1,5 @@
-//! Queries over Parquet files load the row groups and pages that their predicates need. Other queries then
-//! need others: no row is ever missing.
+//! Queries over Parquet files load the row groups and pages that their predicates need. Later queries need
+//! other ones, and no answer lacks rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use tempfile::TempDir;
 use crate::compare::{Pair, answer, same};
 use crate::joins::text;
 
-/// Two sessions over the files of a folder as the table `t`. The CPU's has the rows in memory, because
-/// DataFusion's own pruning is not the oracle.
+/// Two sessions over the files of a folder as the table `t`. The session of the CPU has the
+/// rows in memory, so that the expected answers do not depend on DataFusion's pruning.
 struct Bed {
     folder: TempDir,
     pair: Pair,
@@ -191,7 +191,7 @@ async fn joins_and_nested_queries_load_parts_of_one_file() {
     }
 }
 
-/// A query with a limit, and without other conditions on rows, loads the first row groups.
+/// LIMIT alone skips no row groups.
 #[tokio::test]
 async fn limits_change_no_rows() {
     let bed = Bed::new(&[]);

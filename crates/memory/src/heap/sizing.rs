@@ -25,9 +25,9 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The smallest pool, all free, in which a walk has a mean of at most `steps` steps after `threads` pages
-    /// were taken. `steps` is greater than 1. It has whole words of `width` pages, because a last word with
-    /// fewer pages would be drawn as often as the others.
+    /// The smallest pool of free pages in which a walk takes at most `steps` steps on average after `threads`
+    /// pages have been allocated. `steps` is greater than 1. The pool consists of whole words of `width`
+    /// pages, because walks draw a last word with fewer pages as often as the others.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

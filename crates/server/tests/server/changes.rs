@@ -205,7 +205,7 @@ async fn errors_have_their_sqlstate() {
         .await
         .expect("replaced");
     let (code, message) = state(client.execute(&update, &[]).await);
-    assert_eq!(code, "40001", "{message}");
+    assert_eq!(code, "42P01", "{message}");
     assert!(message.contains("dropped or replaced"), "{message}");
     server.stop().await;
 }

@@ -17,7 +17,7 @@ pub(super) struct Piece {
     pub(super) bytes: Bytes,
 }
 
-/// The bytes of one column chunk that are read, as a file without other contents.
+/// The bytes of a column chunk that a load reads, as a file without other contents.
 pub(super) struct ColumnBytes {
     /// The pieces, in the order of the file.
     pub(super) pieces: Vec<Piece>,
@@ -53,7 +53,7 @@ pub(super) fn read_pieces(file: &OpenFile, ranges: Vec<Range<u64>>) -> StoreResu
     pieces.collect()
 }
 
-/// The bytes of pieces one after the other.
+/// The bytes of all pieces, in one buffer. A single piece is not copied.
 pub(super) fn joined(pieces: &[Piece]) -> Bytes {
     match pieces {
         [piece] => piece.bytes.clone(),

@@ -63,12 +63,13 @@ pub(super) enum ColumnReader {
         dictionary: Option<ArrowReaderMetadata>,
         /// The column's shape, if the device decodes it to the same values.
         shape: Option<ColumnShape>,
-        /// Whether the pages of all row groups that are read in part are located.
+        /// Whether the locations of pages are known for all row groups that are read in part.
         located: bool,
     },
 }
 
-/// The bytes of a column of a chunk: of each run, if they were fetched, the pieces of each row group.
+/// The bytes of a column of a chunk: for each run, the pieces of each row group; `None` if the run was not
+/// fetched.
 pub(super) type Fetched = Vec<Option<Vec<Vec<Piece>>>>;
 
 /// A column of consecutive chunks, which one thread or one lane of the device decodes.
@@ -287,7 +288,7 @@ impl Readers {
                         let rows: usize = decoded.iter().map(Array::len).sum();
                         let expected = self.row_groups.rows_of(run.file, group);
                         if rows != expected {
-                            let text = format!("{rows} rows where the footer says {expected}");
+                            let text = format!("{rows} rows instead of {expected}");
                             return Err(file.corrupt(Some(field.name()), Some(group), text));
                         }
                         for array in decoded {
@@ -316,7 +317,7 @@ pub(super) fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>
     Ok(schema)
 }
 
-/// The leaf column of a top-level field; none if the field is nested.
+/// The number of the leaf column of a top-level field; `None` if the field is nested.
 pub(super) fn leaf_of(descriptor: &SchemaDescriptor, root: usize) -> Option<usize> {
     let mut leaves =
         (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
@@ -324,7 +325,7 @@ pub(super) fn leaf_of(descriptor: &SchemaDescriptor, root: usize) -> Option<usiz
     leaves.next().is_none().then_some(leaf)
 }
 
-/// The reader of a column of the table in a file, which has a number among the files.
+/// The reader of a column of the table in a file. `number`: the number of the file in `row_groups`.
 fn reader(
     (row_groups, number): (&RowGroups, usize),
     file: &OpenFile,

@@ -65,7 +65,7 @@ impl Load<'_> {
     /// The error that the columns need more than the store's limit; other columns use `used` bytes of it. It
     /// is recorded, so that later loads of this version need not try.
     pub(super) fn refuse(&self, needed: u64, used: u64) -> StoreError {
-        // Other parts may fit.
+        // The size of a slice is not recorded: other slices may fit.
         if self.part.slice.is_none() {
             self.version.refuse(self.columns, needed);
         }

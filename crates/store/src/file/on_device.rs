@@ -66,8 +66,8 @@ impl Refused {
 }
 
 impl Readers {
-    /// The metadata of a column in all row groups of a chunk that have it, with the share of their rows
-    /// that is read.
+    /// The metadata of a column in the row groups of a chunk that have the column, with the share of the rows
+    /// that is read of each row group.
     fn column_chunks(
         &self,
         chunk: usize,
@@ -117,7 +117,7 @@ impl Readers {
         }
     }
 
-    /// Whether the rows that are read of a run are those of whole pages.
+    /// Whether the rows that the load reads of a run fill whole pages of the column.
     fn has_whole_pages(&self, run: &Run, column: usize) -> bool {
         let ColumnReader::Stored { leaf, located, .. } = &self.columns[column][run.file] else {
             return true;
@@ -176,7 +176,7 @@ impl Readers {
             Err(reason) => return Ok(Err(reason.into())),
         };
         let started = Instant::now();
-        // Pages that are not consecutive in the file become so.
+        // The decoder needs consecutive bytes, so pages that are apart in the file are copied.
         let of_run = |run: &Vec<Vec<Piece>>| run.iter().map(|pieces| joined(pieces)).collect();
         let bytes: Vec<Vec<Vec<Bytes>>> = bytes
             .iter()

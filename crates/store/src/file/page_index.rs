@@ -15,7 +15,8 @@ use super::files::TableFiles;
 use crate::damage::contained;
 use crate::version::OpenFile;
 
-/// Most bytes of page indexes that are read of a file at once.
+/// Maximum number of bytes from the first page index of a file to the end of the last one. Longer
+/// ranges are not read.
 const MOST_BYTES: u64 = 32 << 20;
 
 /// Page indexes to read.
@@ -25,21 +26,25 @@ pub(super) struct Wanted {
     pub(super) groups: Vec<usize>,
     /// Leaf columns that need bounds of pages, if the file has these.
     pub(super) bounds: BTreeSet<usize>,
-    /// Leaf columns that need locations of pages. Row groups without them are left out.
+    /// Leaf columns that need locations of pages. Row groups without locations for all columns of `bounds`
+    /// and `locations` are left out.
     pub(super) locations: BTreeSet<usize>,
 }
 
 /// Page indexes of some row groups of a file.
 #[derive(Debug)]
 pub(super) struct PageIndex {
-    /// The metadata of these row groups alone. Columns that were not wanted have indexes of others.
+    /// The metadata of these row groups only. A column that was not requested has the page index of another
+    /// column.
     metadata: ParquetMetaData,
     /// Their numbers in the file.
     groups: Vec<usize>,
+    /// The leaf columns of [`Wanted::locations`].
     locations: Vec<usize>,
 }
 
-/// Reads page indexes. `None` if the file has none for these columns, or if they cannot be read.
+/// Reads page indexes. `None` if the file has none for these columns, if they cannot be read, or if a
+/// location of a page is invalid.
 pub(super) async fn read_index(files: &TableFiles, file: &OpenFile, wanted: Wanted) -> Option<PageIndex> {
     let located: BTreeSet<usize> = wanted.locations.union(&wanted.bounds).copied().collect();
     let first = *located.first()?;
@@ -131,7 +136,7 @@ fn range(start: i64, length: i32) -> Option<Range<u64>> {
 }
 
 impl PageIndex {
-    /// The same if all locations of pages are possible.
+    /// The index, if the locations of pages are valid in all of its row groups.
     fn only_valid(self, file: &OpenFile, leaves: &BTreeSet<usize>) -> Option<Self> {
         let mut numbers = 0..self.groups.len();
         let valid = numbers.all(|number| {
@@ -163,7 +168,7 @@ impl PageIndex {
         &self.metadata
     }
 
-    /// The row groups, by their number in the index, that have bounds of the pages of a column.
+    /// The numbers in the index of the row groups with bounds for the pages of a column.
     pub(super) fn with_bounds(&self, leaf: usize) -> impl Iterator<Item = usize> {
         let has_bounds = move |number: &usize| {
             let of_group = self.metadata.column_index().and_then(|index| index.get(*number));
@@ -176,13 +181,14 @@ impl PageIndex {
         (0..self.groups.len()).filter(has_bounds)
     }
 
-    /// The first row of each page of a column, in a row group by its number in the index.
+    /// The first row of each page of a column. `number`: the number of the row group in the index.
     pub(super) fn first_rows_of(&self, number: usize, leaf: usize) -> Vec<usize> {
         let located = self.located(number, leaf).iter();
         located.map(|page| page.first_row_index.max(0) as usize).collect()
     }
 
-    /// The first row of each page of each column to be located, in a row group by its number in the file.
+    /// For each column of [`Wanted::locations`], the first row of each page. `group`: the number of the row
+    /// group in the file.
     pub(super) fn first_rows(&self, group: usize) -> impl Iterator<Item = Vec<usize>> {
         let number = self.groups.iter().position(|own| *own == group);
         let leaves = number.into_iter().flat_map(|number| {
@@ -247,7 +253,8 @@ pub(super) fn with_locations(
     builder.set_offset_index(Some(groups)).build()
 }
 
-/// The pages that have some of these rows: their ranges of bytes, those that touch joined, and their rows.
+/// The byte ranges of the pages that have some of `rows`, with adjacent ranges joined, and the number of rows
+/// of these pages.
 pub(super) fn pages_of_rows(
     pages: &[PageLocation],
     group_rows: usize,

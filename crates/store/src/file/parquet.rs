@@ -61,7 +61,7 @@ impl ParquetFormat {
         version.row_groups.get_or_try_init(read).await.map(Arc::clone)
     }
 
-    /// The rows that may satisfy predicates. `read`: the columns that are read of them.
+    /// The rows that may satisfy predicates. `read`: the columns that the load reads.
     pub(super) async fn select(
         &self,
         files: &TableFiles,
@@ -72,7 +72,7 @@ impl ParquetFormat {
         select(files, row_groups, predicates, self.int96.as_ref(), read).await
     }
 
-    /// The row groups of a slice, with the locations of the pages of columns in those that are read in part.
+    /// The row groups of a slice. Those that are read in part have the locations of the columns' pages.
     async fn with_pages(
         &self,
         files: &TableFiles,
@@ -116,7 +116,8 @@ impl ParquetFormat {
         }))
     }
 
-    /// The bytes of columns in all row groups, and in the selected ones.
+    /// The compressed bytes of each column in all row groups, and in the selected rows. The bytes of a part
+    /// of a row group are estimated from its share of the rows.
     pub(super) fn sizes(
         &self,
         files: &TableFiles,
@@ -267,8 +268,8 @@ async fn fetch(objects: &dyn ObjectStore, readers: &Readers, chunk: usize, colum
     Ok(fetched)
 }
 
-/// The locations of the pages of leaf columns, by row group and leaf column, in the row groups that have them
-/// for all of these.
+/// The locations of pages by row group and leaf column, for the row groups that have them for all of
+/// `leaves`.
 async fn located(
     files: &TableFiles,
     file: &OpenFile,

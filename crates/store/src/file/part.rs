@@ -11,9 +11,9 @@ use crate::version::{Slice, Version};
 pub(super) struct Part {
     /// The slice of the version; `None` for all rows.
     pub(super) slice: Option<Arc<Slice>>,
-    /// The row groups that the predicates skip, for the report; `None` if there are no predicates.
+    /// The row groups that the predicates skip, for the report; `None` if no selection was computed.
     pub(super) pruning: Option<Pruning>,
-    /// Bytes of the part, by column.
+    /// Bytes of each column that the part reads: index of the column, bytes.
     pub(super) bytes: Vec<(usize, u64)>,
 }
 
@@ -49,6 +49,6 @@ impl Part {
 pub(super) struct ColumnSize {
     /// In all row groups.
     pub(super) whole: u64,
-    /// In the selected ones.
+    /// In the selected rows, estimated.
     pub(super) part: u64,
 }

@@ -1,7 +1,7 @@
 //! The part of a table that a load reads: the rows that the predicates of a query need, or all rows.
 //!
-//! Reading a part pays if it is small. A column is read whole if its parts would otherwise cost more bytes
-//! than the whole column: later queries with other predicates then find it in memory.
+//! A load reads a part if the part is small. A column is read whole once its parts together would exceed the
+//! bytes of the whole column, so that later queries with other predicates find it in memory.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::source::LoadHints;
 use crate::version::{Selection, Slice, Version};
 
 policy! {
-    /// The choice between loading the row groups that a query needs, and whole columns.
+    /// The choice between loading the rows that a query needs and loading whole columns.
     pub(crate) struct PartialLoads {
         /// Maximum share of the bytes of the missing columns that a partial load reads.
         share: f64 = 0.5,
@@ -82,7 +82,8 @@ impl FileTable {
         })
     }
 
-    /// The columns of a slice that has all rows which the predicates need, if all columns are cached.
+    /// The cached columns of a slice with all rows that the predicates need; `None` if no slice has all of
+    /// these columns.
     pub(super) fn kept_part(
         &self,
         version: &Version,
@@ -97,7 +98,7 @@ impl FileTable {
         kept.collect()
     }
 
-    /// A slice with the rows of a selection that has all columns in memory.
+    /// A slice with all rows of a selection and all of these columns in memory.
     fn kept_slice(
         &self,
         version: &Version,
@@ -111,7 +112,7 @@ impl FileTable {
         })
     }
 
-    /// Whether one of the columns has a layout, which is one of all rows.
+    /// Whether one of the columns has a conflict layout. A conflict layout covers all rows of the table.
     fn has_layout(&self, columns: &[usize]) -> bool {
         let versions = &self.files.store.file_versions;
         let mut columns = columns.iter();
@@ -148,7 +149,7 @@ impl FileTable {
         Ok(selection)
     }
 
-    /// Whether to read the columns in part.
+    /// Whether to read only the selected rows of the columns.
     fn pays(&self, version: &Version, columns: &[usize], sizes: &[ColumnSize], hints: &LoadHints) -> bool {
         let cached = |column: usize| self.kept_column(version.id, column, hints).is_some();
         let (mut whole, mut part, mut spent) = (0, 0, 0);

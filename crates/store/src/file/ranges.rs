@@ -9,7 +9,8 @@ use super::page_index::pages_of_rows;
 use crate::version::Run;
 
 impl Readers {
-    /// The ranges of a column's bytes in each row group of a run.
+    /// The byte ranges of a column that a load reads, for each row group of a run. Empty if the file does not
+    /// store the column.
     pub(super) fn ranges(&self, run: &Run, column: usize) -> Vec<Vec<Range<u64>>> {
         let ColumnReader::Stored { leaf, located, .. } = &self.columns[column][run.file] else {
             return Vec::new();
@@ -34,8 +35,8 @@ impl Readers {
         ranges.collect()
     }
 
-    /// The pages of a row group with the rows that are read, and all of their rows; none if the row group is
-    /// read whole, or its pages are not located.
+    /// The byte ranges of the pages with rows that are read, and the number of rows of these pages; `None` if
+    /// the row group is read whole, or the locations of its pages are unknown.
     pub(super) fn pages_of(
         &self,
         file: usize,

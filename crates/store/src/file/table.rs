@@ -220,7 +220,7 @@ impl FileTable {
         Ok(Loaded { view, encoded })
     }
 
-    /// Drops columns of slices that are now in memory whole.
+    /// Drops the columns from the slices: they were loaded whole.
     fn drop_slices(&self, version: &Version, columns: &[usize]) {
         for id in version.slices.ids() {
             columns

@@ -99,7 +99,7 @@ pub(crate) struct Version {
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers, and the chunks formed from their row groups.
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
-    /// Loaded parts of the rows.
+    /// The slices: parts of the rows that were loaded.
     pub(crate) slices: Slices,
     /// Locks by column.
     loaders: Mutex<HashMap<usize, Arc<Loader>>>,

@@ -94,7 +94,7 @@ pub(crate) struct RowGroups {
     pub(crate) files: Arc<Vec<OpenFile>>,
     /// Each chunk consists of row groups, of several files if they are small.
     pub(crate) chunks: Vec<Vec<Run>>,
-    /// The ranges of rows that are read of row groups (file, number in the file) that are read in part.
+    /// The row groups that are read in part (file, number in the file), with the ranges of rows to read.
     pub(crate) partial: HashMap<(usize, usize), Vec<Range<usize>>>,
 }
 
@@ -168,7 +168,7 @@ impl RowGroups {
         }
     }
 
-    /// Rows that are read of a row group.
+    /// Number of rows that are read of a row group.
     pub(crate) fn rows_of(&self, file: usize, group: usize) -> usize {
         match self.partial.get(&(file, group)) {
             Some(rows) => rows.iter().map(Range::len).sum(),

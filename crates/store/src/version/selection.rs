@@ -10,12 +10,12 @@ pub(crate) struct SelectedGroup {
     pub(crate) file: usize,
     /// Its number in the file.
     pub(crate) group: usize,
-    /// Ranges of rows within the row group, ascending and apart; `None` for all rows.
+    /// Ranges of rows within the row group, ascending and not adjacent; `None` for all rows.
     pub(crate) rows: Option<Vec<Range<usize>>>,
 }
 
 impl SelectedGroup {
-    /// Whether all rows of `other`, which is the same row group, are among these.
+    /// Whether this selection of a row group contains all rows of `other`, a selection of the same row group.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (&self.rows, &other.rows) {
             (None, _) => true,
@@ -37,7 +37,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Whether all rows of `other` are among these.
+    /// Whether this selection contains all rows of `other`.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let mut own = self.groups.iter();
         other.groups.iter().all(|needed| {

@@ -1,9 +1,9 @@
-//! Slices of a table: the row groups that the predicates of some queries need.
+//! Slices of a table: the rows that the predicates of some queries need.
 //!
 //! A query with predicates may load its columns for a part of the rows only. Such a part is a table of its
-//! own, with a [`TableId`], chunks and columns. A query that needs other row groups never gets the slice, so
-//! that readers do not handle missing rows. A column is loaded whole as soon as its slices would cost more
-//! bytes than the whole column: all loads of a column together read at most twice its bytes.
+//! own, with a [`TableId`], chunks and columns. A query that needs other rows never gets the slice, so that
+//! readers do not handle missing rows. A column is loaded whole as soon as its slices together would read
+//! more bytes than the whole column: all loads of a column together read at most twice its bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ pub(crate) struct Slices(Mutex<Known>);
 struct Known {
     /// The least recently used first.
     slices: Vec<Arc<Slice>>,
-    /// The rows that constant predicates select; the least recently used first.
+    /// Constant predicates with the rows that they select; the least recently used first.
     selections: Vec<(Vec<Arc<dyn PhysicalExpr>>, Arc<Selection>)>,
     /// Bytes of files that slices have read, by column, since the column was last loaded whole.
     spent: HashMap<usize, u64>,
 }
 
 impl Slices {
-    /// The rows that these predicates were found to select earlier.
+    /// The recorded rows that these predicates select.
     pub(crate) fn selection(&self, predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<Selection>> {
         let mut known = self.0.lock();
         let place = known
@@ -57,7 +57,7 @@ impl Slices {
         Some(selection)
     }
 
-    /// Records the rows that predicates select, unless the predicates may change their meaning.
+    /// Records the rows that predicates select, unless these may select others in a later execution.
     pub(crate) fn record(&self, predicates: &[Arc<dyn PhysicalExpr>], selection: &Arc<Selection>) {
         if !predicates.iter().all(is_constant) {
             return;
@@ -72,7 +72,7 @@ impl Slices {
             .push((predicates.to_vec(), Arc::clone(selection)));
     }
 
-    /// A slice with all rows of a selection that satisfies `has`, preferably without other rows.
+    /// A slice with all rows of a selection, preferably without other rows. `has` must be true for it.
     pub(crate) fn covering(&self, selection: &Selection, has: impl Fn(&Slice) -> bool) -> Option<Arc<Slice>> {
         let mut known = self.0.lock();
         let exact = |slice: &Arc<Slice>| slice.selection.groups == selection.groups && has(slice);
@@ -84,8 +84,8 @@ impl Slices {
         Some(slice)
     }
 
-    /// The slice of exactly these rows, which `make` makes if it does not exist. `forget` is called with the
-    /// slice that gives its place up.
+    /// The slice of exactly these rows. If it does not exist, `make` creates its row groups, and `forget` is
+    /// called with the id of the least recently used slice if that has to be dropped.
     pub(crate) fn slice(
         &self,
         selection: &Arc<Selection>,
@@ -113,7 +113,7 @@ impl Slices {
         self.0.lock().slices.iter().map(|slice| slice.id).collect()
     }
 
-    /// Bytes of a column that slices have read.
+    /// Bytes of a column that slices have read since the column was last loaded whole.
     pub(crate) fn spent(&self, column: usize) -> u64 {
         self.0.lock().spent.get(&column).copied().unwrap_or(0)
     }

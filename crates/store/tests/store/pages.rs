@@ -210,7 +210,7 @@ async fn row_groups_without_page_index_are_read_whole() {
     assert_eq!(view.rows, 20, "f has bounds");
 }
 
-/// Page indexes that are damaged, or place pages where they cannot be.
+/// Page indexes that are damaged, or have locations outside of the column chunk.
 #[tokio::test]
 async fn damaged_page_indexes_are_not_used() {
     let folder = tempfile::tempdir().unwrap();

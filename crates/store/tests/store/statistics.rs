@@ -1,4 +1,4 @@
-//! Statistics of row groups that are missing, shortened, inverted or wrong.
+//! Statistics of row groups that are missing, shortened, inverted, deprecated or NaN.
 
 use std::fs::File;
 use std::path::Path;

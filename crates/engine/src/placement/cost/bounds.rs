@@ -1,8 +1,8 @@
-//! Upper bounds of the rows of a plan's nodes, by the bounds of group keys.
+//! Upper bounds of the rows of a plan's nodes, from the bounds of group keys.
 //!
-//! DataFusion guesses the groups of keys without a known number of distinct values as one for each row. A key
-//! has no more values than integers between its bounds, which files have. Nodes above aggregates have bounds
-//! by those of their inputs.
+//! If the number of distinct values of a key is unknown, DataFusion estimates one group per row. But an
+//! integer key has at most as many values as there are integers between its bounds, which the statistics of
+//! files contain. The bounds of nodes above aggregates follow from those of their inputs.
 
 use super::Estimator;
 use crate::placement::plan_node::{Join, PlanNode};
@@ -15,7 +15,8 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use std::sync::Arc;
 
 impl Estimator {
-    /// Upper bound of the rows that a node returns, given those of its inputs.
+    /// Upper bound of the rows that a node returns, from those of its inputs; infinity if unknown. For joins,
+    /// an estimate.
     pub(super) fn most_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let inputs = || plan.children().into_iter().map(|input| self.rows(input));
         let most = match PlanNode::of(plan) {
@@ -40,7 +41,8 @@ impl Estimator {
         }
     }
 
-    /// DataFusion's estimate of a join, with fewer rows if its inputs have fewer than DataFusion estimated.
+    /// DataFusion's estimate of a join's rows, scaled down for each input that has fewer rows than DataFusion
+    /// estimates for it.
     fn joined_rows(&self, join: &Arc<dyn ExecutionPlan>) -> f64 {
         let estimated = |plan| {
             let statistics = self.statistics(plan)?;
@@ -53,7 +55,7 @@ impl Estimator {
         estimated(join).map_or(f64::INFINITY, |rows| (rows * shares.product::<f64>()).max(1.0))
     }
 
-    /// Upper bound of the groups of an aggregate.
+    /// Upper bound of the groups of an aggregate; infinity without group keys.
     fn most_groups(&self, aggregate: &AggregateExec) -> f64 {
         let (keys, rows) = (aggregate.group_expr(), self.rows(aggregate.input()));
         if keys.expr().is_empty() {
@@ -68,7 +70,7 @@ impl Estimator {
             most_values(input.as_ref()?.column_statistics.get(column.index())?)
         });
         let groups = values.product::<Option<f64>>().unwrap_or(f64::INFINITY);
-        // Each grouping set groups all rows, and replaces keys by NULL.
+        // Each grouping set groups all rows, with the keys outside of the set replaced by NULL.
         keys.groups().len().max(1) as f64 * groups.min(rows)
     }
 
@@ -84,7 +86,8 @@ impl Estimator {
     }
 }
 
-/// Upper bound of the values of an integer, Boolean or date column by its bounds, with NULL.
+/// Upper bound of the number of distinct values of an integer, Boolean or date column, NULL included, from
+/// the column's minimum and maximum.
 fn most_values(column: &ColumnStatistics) -> Option<f64> {
     let number = |bound: &Precision<ScalarValue>| -> Option<f64> {
         let bound = bound.get_value()?;

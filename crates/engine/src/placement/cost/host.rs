@@ -262,7 +262,8 @@ impl Estimator {
         }
     }
 
-    /// Groups of an aggregate: DataFusion's estimate, at most the rows and the values of its keys.
+    /// Groups of an aggregate: DataFusion's estimate, at most the rows of its input and the number of values
+    /// that its keys can have.
     pub(in crate::placement) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));
         let own = self.statistics(aggregate);

@@ -2,9 +2,10 @@
 //!
 //! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both times are sums
 //! over operators of rows times a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths,
-//! and the host's work before and after the kernel). Rows are DataFusion's statistics if it has them, its
-//! guesses otherwise, at most their upper bounds ([`bounds`]); neither model sees the data. So the figures are accurate to a factor of about two, and
-//! measured times of a query have priority over predicted ones ([`History`](crate::history::History)).
+//! and the host's work before and after the kernel). Numbers of rows are DataFusion's statistics if it has
+//! them, its guesses otherwise, and at most their upper bounds ([`bounds`]); neither model sees the data. So
+//! the figures are accurate to a factor of about two, and measured times of a query have priority over
+//! predicted ones ([`History`](crate::history::History)).
 //!
 //! Columns that have not been read yet are read once and used by later queries, and so are kernels that have
 //! not been compiled. No single query should pay for all of them. A query that runs on the CPU because they

@@ -26,10 +26,10 @@ use crate::error::Result;
 use crate::pool::on_pool;
 use crate::prune::by_index;
 
-/// Bytes to read of a filter of unknown length: the limit of most writers, and the header.
+/// Bytes to read of a filter of unknown length: the size limit of most writers plus the header.
 const UNKNOWN_LENGTH: u64 = (1 << 20) + 64;
 
-/// The Bloom filters of the columns of equalities, by row group. Columns are named by their index.
+/// The Bloom filters of columns in equalities and IN, by row group. Columns are named by their index.
 #[derive(Default)]
 pub(super) struct BloomFilters {
     groups: usize,
@@ -48,8 +48,8 @@ struct Wanted {
 }
 
 impl BloomFilters {
-    /// Reads the filters of the row groups to `keep` that may exclude one. A filter that cannot be read or is
-    /// larger than the column chunk is not used.
+    /// Reads the filters of the row groups to `keep`, for the columns in equalities and IN. A filter that
+    /// cannot be read or is larger than the column chunk is not used.
     ///
     /// # Errors
     /// The threads of the pool have ended.
@@ -119,7 +119,7 @@ fn wanted(candidates: &Candidates, keep: &[bool]) -> Vec<Wanted> {
             };
             let chunk = candidates.metadata(*file, *group).column(*leaf);
             let stored = plain_type(field.data_type());
-            // Floats have several representations of one value.
+            // `Trust::Both` excludes floats: a float may have several representations.
             if *trust != Trust::Both || !is_same(stored, table) {
                 continue;
             }

@@ -1,9 +1,10 @@
-//! Bounds of columns by row group, from the statistics that are trusted ([`Trust`]).
+//! Bounds of columns by row group, from trusted statistics ([`Trust`]).
 //!
 //! - Floats have no upper bound: statistics leave NaN out, which is greater than all numbers. A lower bound
 //!   of 0.0 stands for -0.0, too.
 //! - A lower bound above the upper one is a contradiction, and neither is used.
-//! - Bounds that are shortened may be equal without being a value, so that they do not refute an inequality.
+//! - Equal bounds that are shortened need not be a value of the column. They would refute `<>` wrongly, so
+//!   neither is used.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Without bounds. `nulls`: the numbers of NULLs, if known.
+    /// Unknown bounds. `nulls`: the number of NULLs by row group, NULL if unknown.
     fn unknown(table: &DataType, nulls: UInt64Array) -> Self {
         let unknown = new_null_array(table, nulls.len());
         Self {
@@ -39,8 +40,8 @@ impl Bounds {
         }
     }
 
-    /// The bounds that are usable. `usable`: whether the format defines them; `exact`: whether both are
-    /// values.
+    /// The trusted bounds, cast to the type `table`; the others are NULL. `usable`: whether the format
+    /// defines the order of both bounds; `exact`: whether neither bound is shortened.
     pub(super) fn trusted(
         (lower, upper): (ArrayRef, ArrayRef),
         nulls: UInt64Array,

@@ -16,7 +16,7 @@ pub(super) struct Candidates {
     pub(super) groups: Vec<(usize, usize, usize)>,
     pub(super) schema: SchemaRef,
     pub(super) predicates: Vec<Arc<dyn PhysicalExpr>>,
-    /// The columns of the predicates, with the place of each in every file.
+    /// The columns of the predicates, and how each file stores them.
     pub(super) columns: Vec<(usize, Vec<Place>)>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A load reads the footers first. Row groups with statistics that contradict a predicate are left out
 //! ([`bounds`]), then those with Bloom filters that exclude the values of an equality ([`bloom`]). Of the
-//! others, only pages that their bounds leave are read ([`pages`]). Every bound that is missing or not to be
-//! trusted ([`places`]) counts as unknown, and a predicate over unknown bounds keeps the row group.
+//! others, pages with bounds that contradict a predicate are left out, too ([`pages`]). A bound that is
+//! missing or not trusted ([`places`]) is unknown, and a predicate over unknown bounds keeps the row group.
 
 mod bloom;
 mod bounds;
@@ -32,11 +32,12 @@ use crate::pool::on_pool;
 use crate::prune::prune_with;
 use crate::version::{RowGroups, SelectedGroup, Selection};
 
-/// The row groups that may have rows that satisfy all predicates. The predicates are over the table's
-/// schema. `read`: the columns that are read.
+/// The row groups and pages that may have rows that satisfy all predicates. The predicates are over the
+/// table's schema. `read`: the columns that the load reads.
 ///
 /// # Errors
-/// A schema of a file cannot be read. Unreadable statistics and Bloom filters keep their row groups.
+/// The schema of a file cannot be read, or the threads of the pool have ended. Unreadable statistics and
+/// Bloom filters keep their row groups.
 pub(super) async fn select(
     files: &TableFiles,
     row_groups: &Arc<RowGroups>,
@@ -93,7 +94,7 @@ pub(super) async fn select(
 }
 
 impl Candidates {
-    /// The row groups that their statistics leave.
+    /// Whether each row group remains after pruning by statistics.
     fn by_statistics(&self) -> Vec<bool> {
         let pruned = contained(|| {
             let statistics = GroupStatistics::of(self);
@@ -102,7 +103,7 @@ impl Candidates {
         self.or_all(pruned)
     }
 
-    /// The row groups of `keep` that their Bloom filters leave.
+    /// Whether each row group of `keep` also remains after pruning by Bloom filters.
     fn by_filters(&self, mut keep: Vec<bool>, filters: &BloomFilters) -> Vec<bool> {
         let pruned = contained(|| prune_with(&self.schema, filters, &self.predicates));
         let pruned = self.or_all(pruned);
@@ -113,7 +114,10 @@ impl Candidates {
     /// The outcome of pruning. A panic over damaged statistics keeps all row groups.
     fn or_all(&self, pruned: std::result::Result<Vec<bool>, String>) -> Vec<bool> {
         pruned.unwrap_or_else(|panic| {
-            tracing::debug!(panic, "statistics of a file contradict each other");
+            tracing::debug!(
+                panic,
+                "the statistics of a file are damaged, so all row groups are kept"
+            );
             vec![true; self.groups.len()]
         })
     }

@@ -1,8 +1,8 @@
-//! Pages of row groups: the rows that page indexes leave.
+//! Pages of row groups: the ranges of rows that remain after pruning by page indexes.
 //!
-//! The page index of a column has the bounds of its pages. A predicate over one column thus leaves ranges of
-//! rows. They are extended to pages of all columns that are read, because the device decodes whole pages;
-//! the host decodes columns with pages that end at other rows.
+//! The page index of a column has the bounds of its pages. A predicate over one column excludes the rows of
+//! some pages. The remaining ranges are extended to whole pages of all columns of the load, because the
+//! device decodes whole pages. The host decodes columns with pages that end at other rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::pool::on_pool;
 use crate::prune::prune_with;
 use crate::version::{SelectedGroup, Selection};
 
-/// Share of the rows of a row group from which on it is read whole.
+/// Maximum share of the rows of a row group that is read in part. Above it, the row group is read whole.
 const MOST_ROWS: f64 = 0.9;
 
 /// Row groups with page indexes of one file.
@@ -37,8 +37,8 @@ struct Indexed {
     index: PageIndex,
 }
 
-/// The selection without the pages that predicates exclude. `read`: the places of the columns that are read.
-/// Unreadable page indexes leave their row groups whole.
+/// The selection without the pages that predicates exclude. `read`: how each file stores the columns of the
+/// load. Row groups with unreadable page indexes stay whole.
 pub(super) async fn without_pages(
     files: &TableFiles,
     candidates: &Arc<Candidates>,
@@ -82,7 +82,7 @@ pub(super) async fn without_pages(
     }
 }
 
-/// The leaf columns of a file that are read; none if one is nested.
+/// The leaf columns of a file that the load reads; `None` if one is nested.
 fn leaves(read: &[Vec<Place>], file: usize) -> Option<BTreeSet<usize>> {
     let mut leaves = BTreeSet::new();
     for places in read {
@@ -101,6 +101,7 @@ fn leaves(read: &[Vec<Place>], file: usize) -> Option<BTreeSet<usize>> {
 type RowRanges = HashMap<(usize, usize), Vec<Range<usize>>>;
 
 impl Candidates {
+    /// The selection with the ranges of rows that remain after pruning by page indexes.
     fn by_pages(&self, indexed: &[Indexed], mut selection: Selection) -> Selection {
         let mut rows: RowRanges = HashMap::new();
         for of_file in indexed {
@@ -158,7 +159,7 @@ impl Candidates {
         selection
     }
 
-    /// Removes the rows of pages that a condition on one column excludes.
+    /// Removes from `rows` the pages that a condition on one column excludes.
     fn exclude(
         &self,
         indexed: &[Indexed],
@@ -252,7 +253,7 @@ impl Candidates {
     }
 }
 
-/// The rows of pages that begin at these rows.
+/// The ranges of rows of pages. `starts`: the first row of each page; `rows`: the rows of the row group.
 fn pages(starts: &[usize], rows: usize) -> Vec<Range<usize>> {
     let ends = starts.iter().skip(1).copied().chain([rows]);
     starts

@@ -1,8 +1,9 @@
 //! Columns of a table in its files, and which of their bounds are trusted.
 //!
-//! - The order of the values must be defined. Files without it have bounds by bytes with a sign, which are
-//!   used for columns of this order only. So are the deprecated bounds.
-//! - The values of the file must have the order of the table's: the same type, or wider integers there.
+//! - The order of the values must be defined. In files without column orders, and in deprecated statistics,
+//!   bounds are computed by signed comparison. They are used only for types with this order.
+//! - The values must have the same order in the file and in the table: the types are equal, or both are
+//!   integers and the table's type has all values of the file's type.
 //! - Floats have no upper bound that is trusted: statistics leave NaN out, which is greater than all numbers.
 
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::decode::plain_type;
 use crate::error::Result;
 use crate::version::RowGroups;
 
-/// Where a file has a column of the table.
+/// How a file stores a column of the table.
 #[derive(Debug, Clone)]
 pub(in crate::file) enum Place {
-    /// It has not: all rows are NULL.
+    /// The file does not have the column: all rows are NULL.
     Null,
     /// The same value in every row.
     Constant(ScalarValue),
@@ -32,7 +33,7 @@ pub(in crate::file) enum Place {
         field: Arc<Field>,
         trust: Trust,
     },
-    /// In a form without usable statistics.
+    /// The column is nested, or a partition column without a value: it has no usable statistics.
     Unknown,
 }
 
@@ -68,7 +69,7 @@ impl<'a> FilePlaces<'a> {
         })
     }
 
-    /// The place of a column of the table in each file.
+    /// How each file stores a column of the table.
     pub(in crate::file) fn of(&self, column: usize) -> Vec<Place> {
         let table = self.files.schema.field(column);
         let partition = column.checked_sub(self.files.file_schema.fields().len());
@@ -120,8 +121,7 @@ fn trust(column: &ColumnDescriptor, order: ColumnOrder, stored: &DataType, table
     }
 }
 
-/// Whether values of type `stored`, other than floats, have the same order as values of type `table`, and
-/// all of them are among these.
+/// Whether the type `table` has all values of the type `stored`, in the same order. False for floats.
 fn has_order_of(stored: &DataType, table: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Int8, Int16,
