@@ -50,6 +50,8 @@ mod message;
 mod nested_text;
 mod new_folders;
 mod optimize;
+mod placeholders;
+mod plain_columns;
 mod read_files;
 mod relations;
 mod remote_files;
@@ -57,6 +59,7 @@ mod reset;
 mod sample;
 mod session;
 mod sql;
+mod sql_names;
 mod standard_input;
 mod system_settings;
 mod system_tables;
@@ -82,15 +85,18 @@ pub use galatea_memory::regions::{PipelineName, QueryInfo, RegionInfo, RegionKin
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
-pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
+pub use message::{ErrorKind, FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
+pub use placeholders::{BoundStatement, PlaceholderError, Placeholders, parameter_types};
+pub use plain_columns::{schema_without_views, without_views};
 pub use remote_files::RemoteFileError;
 pub use session::{SessionBuilder, open, session};
 pub use sql::{
     STANDARD_OUTPUT, SessionStatement, SqlError, execute, own_statement, physical_plan, session_statement,
     sql, statement, summary_schema, unresolved_statement,
 };
+pub use sql_names::sql_name;
 pub use standard_input::StandardInputError;
 
 pub use galatea_engine::metrics;

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue, internal_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result as PlanResult;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 use lru::LruCache;
 use metrics::gauge;
@@ -20,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::time::timeout;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::metrics::{REFUSED, SESSIONS};
 use crate::opaque::Opaque;
 use crate::planning::{self, Context, Frame, Work};
@@ -134,22 +133,7 @@ impl Prepared {
 const PARAMETERS: usize = 65_535;
 
 fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, Failure> {
-    let mut types = plan.get_parameter_types()?;
-    // A cast determines the type of its parameter.
-    let _ = plan.apply_with_subqueries(|node| {
-        for expression in node.expressions() {
-            let _ = expression.apply(|part| {
-                if let Expr::Cast(cast) = part
-                    && let Expr::Placeholder(placeholder) = cast.expr.as_ref()
-                {
-                    let known = types.entry(placeholder.id.clone()).or_insert(None);
-                    known.get_or_insert_with(|| cast.field.data_type().clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
+    let types = galatea::parameter_types(plan)?;
     let mut numbered = Vec::new();
     for (name, data_type) in types {
         let number = name
@@ -234,7 +218,7 @@ impl Session {
         };
         let catalog = ctx.catalog(CATALOG).ok_or_else(|| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::Query(ErrorKind::Internal),
                 "internal error: the session has no catalog",
             )
         })?;
@@ -320,7 +304,7 @@ impl Session {
         let planned = match limit {
             Some(limit) => timeout(limit, planning).await.map_err(|_| {
                 Failure::new(
-                    FailureKind::Time,
+                    FailureKind::Query(ErrorKind::Time),
                     format!("planning took longer than {limit:?} (limits.time)"),
                 )
             })?,
@@ -328,7 +312,7 @@ impl Session {
         };
         let prepared = planned.unwrap_or_else(|_| {
             Err(Failure::new(
-                FailureKind::Internal,
+                FailureKind::Query(ErrorKind::Internal),
                 "internal error: planning panicked; this is a bug, please report it",
             ))
         });
@@ -443,7 +427,10 @@ impl Session {
 
 /// The error of a cancelled query.
 pub(crate) fn cancelled() -> Failure {
-    Failure::new(FailureKind::Cancelled, "the query was cancelled on request")
+    Failure::new(
+        FailureKind::Query(ErrorKind::Cancelled),
+        "the query was cancelled on request",
+    )
 }
 
 /// A task that ends when it is dropped.

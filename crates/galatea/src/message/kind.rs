@@ -1,0 +1,189 @@
+//! The kinds of errors that clients distinguish, with their SQLSTATE: for the Postgres protocol, Flight SQL and
+//! ADBC.
+
+use arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use galatea_engine::checks::RowError;
+use object_store::Error as StoreError;
+
+use crate::database::DatabaseError;
+use crate::sql::SqlError;
+
+/// The kind of an error of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The statement cannot be parsed.
+    Syntax,
+    /// The statement refers to something wrong, or a request has wrong parameters.
+    Invalid,
+    /// An unknown table.
+    UnknownTable,
+    /// An unknown column.
+    UnknownColumn,
+    /// A new table has the name of another one.
+    DuplicateTable,
+    /// A statement, clause or request that is not supported.
+    Unsupported,
+    /// Another process has opened the database.
+    InUse,
+    /// A limit of memory, rows, queries or sessions.
+    Limit,
+    /// The limit of time.
+    Time,
+    /// The client cancelled the query.
+    Cancelled,
+    /// A row divides by zero.
+    DivisionByZero,
+    /// The result of an expression exceeds the range of its type.
+    OutOfRange,
+    /// Another error of the data.
+    Data,
+    /// A file, a folder or an object store cannot be read or written.
+    Io,
+    /// A bug.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The kind of an error.
+    pub fn of(error: &DataFusionError) -> Self {
+        if let Some(row) = RowError::of(error) {
+            return match row.to_string().to_ascii_lowercase() {
+                message if message.contains("divi") => Self::DivisionByZero,
+                message if message.contains("overflow") => Self::OutOfRange,
+                _ => Self::Data,
+            };
+        }
+        Self::of_root(error.find_root())
+    }
+
+    /// The kind of the innermost cause.
+    fn of_root(root: &DataFusionError) -> Self {
+        match root {
+            DataFusionError::SQL(..) => Self::Syntax,
+            DataFusionError::SchemaError(inner, _) => match inner.as_ref() {
+                SchemaError::FieldNotFound { .. } => Self::UnknownColumn,
+                _ => Self::Invalid,
+            },
+            DataFusionError::Plan(message) if is_unknown_table(message) => Self::UnknownTable,
+            DataFusionError::Plan(message) | DataFusionError::Execution(message)
+                if is_duplicate_table(message) =>
+            {
+                Self::DuplicateTable
+            }
+            DataFusionError::Execution(message) if is_unknown_dropped(message) => Self::UnknownTable,
+            DataFusionError::NotImplemented(_) => Self::Unsupported,
+            DataFusionError::ResourcesExhausted(_) => Self::Limit,
+            DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+                ArrowError::DivideByZero => Self::DivisionByZero,
+                ArrowError::ArithmeticOverflow(_) => Self::OutOfRange,
+                ArrowError::IoError(..) => Self::Io,
+                _ => Self::Data,
+            },
+            DataFusionError::IoError(_) => Self::Io,
+            DataFusionError::ObjectStore(store) => match store.as_ref() {
+                StoreError::NotSupported { .. } | StoreError::NotImplemented { .. } => Self::Unsupported,
+                _ => Self::Io,
+            },
+            DataFusionError::External(inner) if inner.is::<SqlError>() => Self::Unsupported,
+            DataFusionError::External(inner) => match inner.downcast_ref::<DatabaseError>() {
+                Some(database) => Self::of_database(database),
+                None => Self::Data,
+            },
+            DataFusionError::Execution(_) | DataFusionError::ParquetError(_) => Self::Data,
+            DataFusionError::Internal(_) => Self::Internal,
+            _ => Self::Invalid,
+        }
+    }
+
+    fn of_database(error: &DatabaseError) -> Self {
+        match error {
+            DatabaseError::Locked { .. } => Self::InUse,
+            DatabaseError::Io { .. } => Self::Io,
+            DatabaseError::Kind { .. } => Self::Unsupported,
+            DatabaseError::Schema(message) if is_duplicate_table(message) => Self::DuplicateTable,
+            DatabaseError::Schema(_) | DatabaseError::Foreign { .. } => Self::Invalid,
+            _ => Self::Data,
+        }
+    }
+
+    /// The SQLSTATE of PostgreSQL.
+    pub fn sqlstate(self) -> &'static str {
+        match self {
+            Self::Syntax => "42601",
+            Self::Invalid => "22023",
+            Self::UnknownTable => "42P01",
+            Self::UnknownColumn => "42703",
+            Self::DuplicateTable => "42P07",
+            Self::Unsupported => "0A000",
+            Self::InUse => "55006",
+            Self::Limit => "53400",
+            Self::Time | Self::Cancelled => "57014",
+            Self::DivisionByZero => "22012",
+            Self::OutOfRange => "22003",
+            Self::Data => "22000",
+            Self::Io => "58030",
+            Self::Internal => "XX000",
+        }
+    }
+}
+
+/// DataFusion has no type for this error of its planner.
+fn is_unknown_table(message: &str) -> bool {
+    message.starts_with("table '") && message.contains("not found")
+}
+
+/// DataFusion's error of DROP TABLE and DROP VIEW.
+fn is_unknown_dropped(message: &str) -> bool {
+    (message.starts_with("Table '") || message.starts_with("View '")) && message.contains("doesn't exist")
+}
+
+/// DataFusion's errors of CREATE TABLE and CREATE VIEW, and those of schemas.
+fn is_duplicate_table(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["table ", "view ", "the table "]
+        .iter()
+        .any(|start| message.starts_with(start))
+        && message.contains("already exists")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_follow_the_innermost_cause() {
+        let plan = |message: &str| DataFusionError::Plan(message.to_owned());
+        let run = |message: &str| DataFusionError::Execution(message.to_owned());
+        for (error, kind, sqlstate) in [
+            (plan("table 'a.b.c' not found"), ErrorKind::UnknownTable, "42P01"),
+            (
+                run("Table 't' already exists"),
+                ErrorKind::DuplicateTable,
+                "42P07",
+            ),
+            (run("Table 't' doesn't exist."), ErrorKind::UnknownTable, "42P01"),
+            (run("the file already exists"), ErrorKind::Data, "22000"),
+            (
+                DatabaseError::Schema("the table t already exists".to_owned()).into(),
+                ErrorKind::DuplicateTable,
+                "42P07",
+            ),
+            (
+                ArrowError::DivideByZero.into(),
+                ErrorKind::DivisionByZero,
+                "22012",
+            ),
+            (
+                DataFusionError::from(std::io::Error::other("broken")).context("reading"),
+                ErrorKind::Io,
+                "58030",
+            ),
+        ] {
+            assert_eq!(ErrorKind::of(&error), kind, "{error}");
+            assert_eq!(kind.sqlstate(), sqlstate);
+        }
+    }
+}
