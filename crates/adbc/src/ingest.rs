@@ -51,9 +51,7 @@ pub(crate) fn ingest(ctx: SessionContext, target: Target, bound: Bound) -> BoxFu
     Box::pin(async move {
         let exists = ctx.table_exist(target.table.clone());
         let exists = exists.map_err(|error| of_engine(&error))?;
-        let input = Input::new(bound);
-        let read = Arc::clone(&input.rows);
-        let input = Arc::new(input);
+        let input = Arc::new(Input::new(bound));
         let plan = match (target.mode, exists) {
             (IngestMode::Append, false) => {
                 return Err(not_found(format!(
@@ -72,14 +70,17 @@ pub(crate) fn ingest(ctx: SessionContext, target: Target, bound: Bound) -> BoxFu
         let written = async { galatea::execute(&ctx, plan).await?.collect().await };
         let written: PlanResult<Vec<RecordBatch>> = written.await;
         written.map_err(|error| of_engine(&error))?;
-        Ok(read.load(Ordering::Acquire))
+        Ok(input.rows.load(Ordering::Acquire))
     })
 }
 
+/// Bound batches as a table that a plan reads once.
+pub(crate) fn table(bound: Bound) -> PlanResult<Arc<dyn TableProvider>> {
+    Arc::new(Input::new(bound)).table()
+}
+
 fn scan(input: &Arc<Input>) -> PlanResult<LogicalPlanBuilder> {
-    let partition = Arc::clone(input) as Arc<dyn PartitionStream>;
-    let table = StreamingTable::try_new(Arc::clone(&input.schema), vec![partition])?;
-    LogicalPlanBuilder::scan(INPUT, provider_as_source(Arc::new(table)), None)
+    LogicalPlanBuilder::scan(INPUT, provider_as_source(Arc::clone(input).table()?), None)
 }
 
 /// CREATE TABLE AS.
@@ -190,6 +191,11 @@ impl Input {
             bound: Mutex::new(Some(bound)),
             rows: Arc::default(),
         }
+    }
+
+    fn table(self: Arc<Self>) -> PlanResult<Arc<dyn TableProvider>> {
+        let schema = Arc::clone(&self.schema);
+        Ok(Arc::new(StreamingTable::try_new(schema, vec![self])?))
     }
 }
 

@@ -52,6 +52,52 @@ pub(crate) fn changed(batch: &RecordBatch) -> u64 {
     counts.and_then(sum).unwrap_or(0)
 }
 
+/// The plan of `INSERT INTO t VALUES ($1, $2)` with the rows of a table in place of `VALUES`: one INSERT of all
+/// rows; `None` for any other statement. `names` are the placeholders that the columns of the table are the values of.
+///
+/// # Errors
+/// Those of parsing and planning.
+pub(crate) fn insertion<'a>(
+    ctx: &'a SessionContext,
+    text: &'a str,
+    placeholders: &'a Placeholders,
+    names: &'a [String],
+) -> BoxFuture<'a, Result<Option<(LogicalPlan, Vec<usize>)>>> {
+    Box::pin(async move {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        if !first.eq_ignore_ascii_case("INSERT") {
+            return Ok(None);
+        }
+        let Described::Plan(plan) = describe(ctx, text, placeholders).await? else {
+            return Ok(None);
+        };
+        let Some(inserted) = galatea::inserted_placeholders(&plan) else {
+            return Ok(None);
+        };
+        let named = placeholders.names();
+        let column = |place: &String| {
+            let name = match placeholders.is_named() {
+                true => *named.get(place.parse::<usize>().ok()?.checked_sub(1)?)?,
+                false => place,
+            };
+            names.iter().position(|known| known == name)
+        };
+        let columns: Option<Vec<usize>> = inserted.iter().map(column).collect();
+        Ok(columns.map(|columns| (plan, columns)))
+    })
+}
+
+/// Executes an update.
+///
+/// # Errors
+/// Those of the update.
+pub(crate) fn update(ctx: &SessionContext, plan: LogicalPlan) -> BoxFuture<'_, Result<u64>> {
+    Box::pin(async move {
+        let frame = galatea::execute(ctx, plan).await?;
+        Ok(frame.collect().await?.iter().map(changed).sum())
+    })
+}
+
 /// The parameters of a statement in the order of their positions: their names, empty for parameters without,
 /// and their types, `None` if the statement does not determine one.
 pub(crate) type Parameters = Vec<(String, Option<DataType>)>;
@@ -81,7 +127,10 @@ async fn describe(ctx: &SessionContext, text: &str, placeholders: &Placeholders)
         return none();
     }
     let state = ctx.state();
-    let numbered = placeholders.without_questions(text);
+    if !placeholders.is_named() {
+        placeholders.count()?;
+    }
+    let numbered = placeholders.positional(text);
     let parsed = galatea::statement(&numbered, &state).await?;
     Ok(match state.statement_to_plan(parsed).await? {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => return none(),
@@ -108,8 +157,9 @@ pub(crate) fn parameters<'a>(ctx: &'a SessionContext, text: &'a str) -> BoxFutur
         let types = galatea::parameter_types(&plan)?;
         let of = |name: &str| types.get(&format!("${name}")).cloned().flatten();
         if placeholders.is_named() {
-            let names = placeholders.names().into_iter();
-            return Ok(names.map(|name| (name.to_owned(), of(name))).collect());
+            let names = placeholders.names().into_iter().zip(1..);
+            let names = names.map(|(name, place): (_, usize)| (name.to_owned(), of(&place.to_string())));
+            return Ok(names.collect());
         }
         let numbers = 1..=placeholders.count()?;
         let numbers = numbers.map(|number| (String::new(), of(&number.to_string())));

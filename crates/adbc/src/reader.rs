@@ -22,6 +22,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use crate::failure::of_statement;
+use crate::ingest;
 use crate::operation::Operation;
 use crate::parameters::{self, Bound};
 use crate::planning::{self, changed};
@@ -50,6 +51,8 @@ enum Message {
 struct Output {
     reader: Option<Sender<Message>>,
     views: bool,
+    /// Whether the result is that of several executions, for rows of values.
+    has_parts: bool,
     /// The schema of the result, once it is known.
     schema: Option<SchemaRef>,
 }
@@ -68,10 +71,18 @@ impl Output {
         if self.schema.is_some() {
             return true;
         }
-        let schema = match self.views {
+        let mut schema = match self.views {
             true => Arc::clone(schema),
             false => schema_without_views(schema),
         };
+        if self.has_parts {
+            // Other parts may have NULLs.
+            let fields = schema.fields().iter();
+            let fields: Vec<Field> = fields
+                .map(|field| Field::clone(field).with_nullable(true))
+                .collect();
+            schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        }
         self.schema = Some(Arc::clone(&schema));
         self.send(Message::Schema(schema)).await
     }
@@ -151,6 +162,7 @@ impl Query {
             let mut output = Output {
                 reader,
                 views,
+                has_parts: bound.is_some(),
                 schema: None,
             };
             let placeholders = planning::placeholders(&ctx, &text);
@@ -214,7 +226,8 @@ impl Query {
     }
 }
 
-/// Runs the statement once for each row of the bound batches. Returns the sum of changed rows.
+/// Runs the statement once for each row of the bound batches. Returns the sum of changed rows. An INSERT of
+/// placeholders alone runs once for all rows.
 async fn each(
     ctx: &SessionContext,
     text: &str,
@@ -223,6 +236,10 @@ async fn each(
     mut bound: Bound,
     output: &mut Output,
 ) -> PlanResult<Option<u64>> {
+    if let Some((plan, columns)) = planning::insertion(ctx, text, placeholders, names).await? {
+        let plan = galatea::with_rows(plan, &ingest::table(bound)?, &columns)?;
+        return planning::update(ctx, plan).await.map(Some);
+    }
     let mut total = None;
     let mut rows = 0;
     while let Some(batch) = parameters::next(&mut bound)? {

@@ -42,6 +42,7 @@ mod file_paths;
 mod file_tables;
 mod files;
 mod formats;
+mod insert_rows;
 mod install;
 mod kmeans;
 mod lateral;
@@ -82,6 +83,7 @@ pub use galatea_engine::report::{
     Span, SpanPhase, Timeline,
 };
 pub use galatea_memory::regions::{PipelineName, QueryInfo, RegionInfo, RegionKind, SpillCounts};
+pub use insert_rows::{inserted_placeholders, with_rows};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };

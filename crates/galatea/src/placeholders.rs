@@ -87,7 +87,8 @@ impl BoundStatement<'_> {
             [] => state.statement_to_plan(parsed).await,
             values => {
                 let plan = with_types(parsed, values, state).await?;
-                plan.with_param_values(values.to_vec())
+                let values = converted(&plan, values)?;
+                plan.with_param_values(values)
             }
         }
     }
@@ -116,6 +117,18 @@ async fn with_types(parsed: Parsed, values: &[ScalarValue], state: &SessionState
         }
         plan => plan,
     })
+}
+
+/// The values in the types of their placeholders: INSERT has those of its columns.
+fn converted(plan: &LogicalPlan, values: &[ScalarValue]) -> Result<Vec<ScalarValue>> {
+    let types = plan.get_parameter_types()?;
+    let values = values.iter().zip(1..).map(|(value, number)| {
+        match types.get(&format!("${number}")).and_then(Option::as_ref) {
+            Some(wanted) if *wanted != value.data_type() => value.cast_to(wanted),
+            _ => Ok(value.clone()),
+        }
+    });
+    values.collect()
 }
 
 /// The types of the placeholders of a plan, by name with the `$`; `None` for a type that the plan does not
@@ -306,12 +319,21 @@ impl Placeholders {
         }
     }
 
-    /// The statement with `$1`, `$2` and so on in place of `?`. It can be planned without values.
-    pub fn without_questions<'s>(&self, statement: &'s str) -> Cow<'s, str> {
-        match self.questions {
-            0 => Cow::Borrowed(statement),
-            _ => Cow::Owned(self.replaced(statement, |name| format!("${name}"))),
+    /// The statement with `$1`, `$2` and so on as placeholders: it can be planned without values. Placeholders
+    /// with names get numbers in the order of [`names`](Self::names).
+    pub fn positional<'s>(&self, statement: &'s str) -> Cow<'s, str> {
+        if !self.is_named() && self.questions == 0 {
+            return Cow::Borrowed(statement);
         }
+        let names = self.names();
+        let is_named = self.is_named();
+        Cow::Owned(self.replaced(statement, |name| match is_named {
+            true => {
+                let place = names.iter().position(|known| *known == name);
+                format!("${}", place.map_or(0, |place| place + 1))
+            }
+            false => format!("${name}"),
+        }))
     }
 
     /// The statement with other text in place of each placeholder.

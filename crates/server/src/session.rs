@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{ParamValues, ScalarValue, internal_err};
 use datafusion::dataframe::DataFrame;
+use datafusion::datasource::MemTable;
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
@@ -121,7 +123,9 @@ impl Prepared {
             return internal_err!("a statement without a plan has no VALUES");
         };
         let (state, plan) = DataFrame::clone(frame).into_parts();
-        let frame = DataFrame::new(state, planning::with_rows(plan, columns, rows)?);
+        let table: Arc<dyn TableProvider> = Arc::new(MemTable::try_new(Arc::clone(columns), vec![rows])?);
+        let places: Vec<usize> = (0..columns.fields().len()).collect();
+        let frame = DataFrame::new(state, galatea::with_rows(plan, &table, &places)?);
         Ok(Self {
             frame: Some(Opaque::new(frame)),
             ..self.clone()

@@ -75,8 +75,7 @@ fn message_shows_the_position_and_the_hint() {
     update(&mut connection, "CREATE TABLE people AS SELECT 'x' AS name");
     let error = error_of(&mut connection, "SELECT nme FROM people");
     assert!(error.message.contains("SELECT nme FROM people"), "{error}");
-    assert!(error.message.contains("\n         ^"), "{error}");
-    assert!(error.message.contains("hint: "), "{error}");
+    assert!(error.message.contains("\n               ^^^\nhint: "), "{error}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn query_runs_once_per_row() {
     let mut connection = connection();
     let mut statement = statement(
         &mut connection,
-        "SELECT value AS v, ? AS name FROM generate_series(1, CAST(? AS BIGINT)) AS t(value)",
+        "SELECT v, ? AS name FROM (VALUES (1), (2)) AS t(v) WHERE v <= ? ORDER BY v",
     );
     let values = batch(vec![
         ("x", column(StringArray::from(vec![Some("a"), None, Some("c")]))),
@@ -23,7 +23,7 @@ fn query_runs_once_per_row() {
     ]);
     statement.bind(values).expect("bound");
     let reader = statement.execute().expect("a reader");
-    assert_eq!(reader.schema().field(1).data_type(), &DataType::Utf8);
+    assert_eq!(reader.schema().field(1).data_type(), &DataType::Utf8View);
     assert_eq!(lines(&collect(reader)), ["1|a", "2|a", "1|"]);
 }
 
@@ -100,6 +100,70 @@ fn updates_sum_their_rows() {
     assert_eq!(
         rows(&mut connection, "SELECT a, b FROM t ORDER BY a"),
         ["1|n1", "2|n2", "3|n3"]
+    );
+}
+
+#[test]
+fn insert_takes_names_and_any_order() {
+    let mut connection = connection();
+    update(
+        &mut connection,
+        "CREATE TABLE t (a SMALLINT, b VARCHAR, c DOUBLE DEFAULT 0.5)",
+    );
+    let values = || {
+        batch(vec![
+            ("x", column(StringArray::from(vec!["p", "q"]))),
+            ("y", column(Int64Array::from(vec![Some(5), None]))),
+        ])
+    };
+    for sql in [
+        "INSERT INTO t (b, a) VALUES ($x, $y)",
+        "INSERT INTO t (a, b) VALUES ($2, $1)",
+        // These are not rows of placeholders alone.
+        "INSERT INTO t (a, b) VALUES ($2, $1 || '!')",
+        "INSERT INTO t (a, b) SELECT $2, $1",
+    ] {
+        let mut statement = statement(&mut connection, sql);
+        statement.bind(values()).expect("bound");
+        assert_eq!(statement.execute_update().expect(sql), Some(2), "{sql}");
+    }
+    assert_eq!(
+        rows(
+            &mut connection,
+            "SELECT b, sum(a), count(*), sum(c) FROM t GROUP BY b ORDER BY b"
+        ),
+        ["p|15|3|1.5", "p!|5|1|0.5", "q||3|1.5", "q!||1|0.5"]
+    );
+    // A value that does not fit its column.
+    let mut statement = statement(&mut connection, "INSERT INTO t (b, a) VALUES (?, ?)");
+    let values = batch(vec![
+        ("x", column(StringArray::from(vec!["p", "q"]))),
+        ("y", column(Int64Array::from(vec![1, 70_000]))),
+    ]);
+    statement.bind(values).expect("bound");
+    let error = statement.execute_update().expect_err("too large");
+    assert!(error.message.contains("70000"), "{error}");
+    assert_eq!(rows(&mut connection, "SELECT count(*) FROM t"), ["8"]);
+}
+
+#[test]
+fn many_rows_are_one_insert_into_a_database() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("my.db");
+    let mut connection = crate::support::connection_of(&path);
+    update(&mut connection, "CREATE TABLE t (a BIGINT)");
+    let files = || std::fs::read_dir(path.join("data")).expect("a folder").count();
+    let before = files();
+    let mut statement = statement(&mut connection, "INSERT INTO t VALUES (?)");
+    let numbers: Vec<i64> = (1..=1000).collect();
+    statement
+        .bind(batch(vec![("a", column(Int64Array::from(numbers)))]))
+        .expect("bound");
+    assert_eq!(statement.execute_update().expect("inserted"), Some(1000));
+    assert_eq!(files(), before + 1);
+    assert_eq!(
+        rows(&mut connection, "SELECT count(*), sum(a) FROM t"),
+        ["1000|500500"]
     );
 }
 
