@@ -14,13 +14,12 @@ use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 use galatea::{EngineSettings, schema_without_views};
 
-use crate::database::Shared;
-use crate::driver::is_setting;
 use crate::failure::{not_found, of_engine, unsupported, wrong_state};
 use crate::info::info;
 use crate::objects::{self, Filter, TABLE_TYPES};
-use crate::option::{self, Preferences};
+use crate::option::{self, Preferences, is_setting};
 use crate::running::Running;
+use crate::shared::Shared;
 use crate::statement::GalateaStatement;
 
 type Batches = Box<dyn RecordBatchReader + Send + 'static>;

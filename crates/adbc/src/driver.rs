@@ -10,9 +10,10 @@ use adbc_core::error::Result;
 use adbc_core::options::{OptionDatabase, OptionValue};
 use parking_lot::Mutex;
 
-use crate::database::{GalateaDatabase, Settings, Shared, engine_settings};
+use crate::database::GalateaDatabase;
 use crate::failure::{invalid, wrong_state};
-use crate::option::{self, Preferences};
+use crate::option::{self, Preferences, is_setting};
+use crate::shared::{Settings, Shared, engine_settings};
 
 /// The option that names the folder of a database, beside `uri`.
 const PATH: &str = "path";
@@ -102,13 +103,8 @@ impl Options {
     }
 }
 
-/// Whether a key is the name of a setting.
-pub(crate) fn is_setting(key: &str) -> bool {
-    key.starts_with("galatea.") || key.starts_with("datafusion.")
-}
-
-/// The folder that an address names: a path, `galatea:PATH`, `galatea:///PATH` or `file:///PATH`; `None` for a
-/// database in memory: an empty address or `:memory:`.
+/// The folder that an address names: a path, `galatea:PATH`, `galatea:///PATH` or `file:///PATH`; `None` for
+/// a database in memory: an empty address or `:memory:`.
 fn folder_of(address: &str) -> Option<PathBuf> {
     let rest = ["galatea:", "file:"]
         .iter()

@@ -98,8 +98,8 @@ fn created(input: &Arc<Input>, name: &TableReference, or_replace: bool) -> PlanR
     )))
 }
 
-/// INSERT. Columns are matched by name. Columns of the table that the batches do not have are NULL or have their
-/// default.
+/// INSERT. Columns are matched by name. Columns of the table that the batches do not have are NULL or have
+/// their default.
 fn appended(input: &Arc<Input>, name: &TableReference, table: Arc<dyn TableProvider>) -> Result<LogicalPlan> {
     let columns = table.schema();
     check_columns(&input.schema, &columns, name)?;

@@ -2,19 +2,22 @@
 //! Arrow batches, passed on through Arrow's C data interface without copies.
 //!
 //! ```text
-//! GalateaDriver        driver      opens databases; those of one folder share tables and an engine
-//!   GalateaDatabase    database    its options; settings of its connections
-//!     GalateaConnection connection one session: settings, variables, current schema
-//!       objects, info              metadata as Arrow
-//!       GalateaStatement statement a query or an ingestion
-//!         planning                 statements to plans
-//!         parameters               rows of bound batches as values
-//!         ingest                   rows of bound batches as a table
-//!         reader                   the batches of a running query
-//! operation   cancellation, limits of time, waiting without a runtime
-//! threads     the threads of queries
-//! failure     errors with the status codes of ADBC and their SQLSTATE
-//! option      values of options
+//! driver       GalateaDriver: opens databases; those of one folder share tables and an engine
+//!   database     GalateaDatabase: options, and settings of its connections
+//!     connection   GalateaConnection: one session, with settings, variables and a current schema
+//!       objects      catalogs, schemas, tables and columns as Arrow
+//!       info         properties of the driver
+//!       statement    GalateaStatement: a query or an ingestion
+//!         reader       the batches of a running query
+//!         planning     statements to plans
+//!         parameters   rows of bound batches as values
+//!         ingest       rows of bound batches as a table
+//! shared       the tables and the engine of a database
+//! running      the running operations of a connection and of a statement
+//! operation    cancellation, limits of time, waiting without a runtime
+//! threads      the threads of queries
+//! failure      errors with the status codes of ADBC and their SQLSTATE
+//! option       values of options
 //! ```
 //!
 //! The C interface is that of the crate `adbc_ffi`. All work of the engine runs on threads of its own
@@ -35,6 +38,7 @@ mod parameters;
 mod planning;
 mod reader;
 mod running;
+mod shared;
 mod statement;
 mod threads;
 

@@ -131,7 +131,8 @@ async fn tables(schema: &dyn SchemaProvider, filter: &Filter) -> Result<Vec<Tabl
             }
             // Another connection has dropped it.
             Ok(None) => continue,
-            // A view over a table that was dropped cannot be planned. It exists, and its columns are not known.
+            // A view over a table that was dropped cannot be planned. It exists, and its columns are not
+            // known.
             Err(_) => (VIEW, Vec::new()),
         };
         let types = filter.types.as_ref();

@@ -1,7 +1,7 @@
 //! Operations of the engine that a caller waits for, and that other threads may cancel.
 //!
-//! The caller may be a thread of any runtime, or of none, so it polls its future itself and parks. A query that
-//! computes for a long time without a pause ends late, but its caller returns at once.
+//! The caller may be a thread of any runtime, or of none, so it polls its future itself and parks. A query
+//! that computes for a long time without a pause ends late, but its caller returns at once.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use adbc_core::options::OptionValue;
 
 use crate::failure::{invalid, not_found, unsupported};
 
-/// An option of databases, connections and statements: whether results and schemas have string and binary views
-/// (`true`, the default), or strings and binaries (`false`), which need a copy of these columns.
+/// An option of databases, connections and statements: whether results and schemas have string and binary
+/// views (`true`, the default), or strings and binaries (`false`), which need a copy of these columns.
 pub const STRING_VIEWS: &str = "adbc.galatea.string_views";
 
 /// An option of databases, connections and statements: the limit of time of a statement in seconds, from its
@@ -53,6 +53,11 @@ impl Preferences {
             _ => None,
         }
     }
+}
+
+/// Whether a key is the name of a setting.
+pub(crate) fn is_setting(key: &str) -> bool {
+    key.starts_with("galatea.") || key.starts_with("datafusion.")
 }
 
 /// A value as a string, as settings are written.

@@ -52,8 +52,9 @@ pub(crate) fn changed(batch: &RecordBatch) -> u64 {
     counts.and_then(sum).unwrap_or(0)
 }
 
-/// The plan of `INSERT INTO t VALUES ($1, $2)` with the rows of a table in place of `VALUES`: one INSERT of all
-/// rows; `None` for any other statement. `names` are the placeholders that the columns of the table are the values of.
+/// The plan of `INSERT INTO t VALUES ($1, $2)` with the rows of a table in place of `VALUES`: one INSERT of
+/// all rows; `None` for any other statement. `names` are the placeholders that the columns of the table are
+/// the values of.
 ///
 /// # Errors
 /// Those of parsing and planning.

@@ -1,7 +1,7 @@
 //! A running statement, and the reader of its batches.
 //!
-//! A task pulls batches from the plan and sends them through a bounded channel. So the query computes at most a
-//! few batches ahead of its reader. It ends when the reader is dropped.
+//! A task pulls batches from the plan and sends them through a bounded channel. So the query computes at most
+//! a few batches ahead of its reader. It ends when the reader is dropped.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -143,7 +143,8 @@ pub(crate) fn count_batch(rows: u64) -> Result<RecordBatch> {
 }
 
 impl Query {
-    /// Runs the statement to its end. Returns the number of changed rows; `None` if the statement is no update.
+    /// Runs the statement to its end. Returns the number of changed rows; `None` if the statement is no
+    /// update.
     ///
     /// # Errors
     /// Those of the statement.

@@ -12,7 +12,6 @@ use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 use galatea::schema_without_views;
 
-use crate::database::Shared;
 use crate::failure::{of_statement, unsupported, wrong_state};
 use crate::ingest::{Target, ingest};
 use crate::operation::Operation;
@@ -21,6 +20,7 @@ use crate::parameters::Bound;
 use crate::planning::{self, Parameters};
 use crate::reader::{Query, count_batch};
 use crate::running::Running;
+use crate::shared::Shared;
 
 /// Options of an ingestion.
 #[derive(Debug, Default, Clone)]

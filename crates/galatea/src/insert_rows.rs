@@ -46,8 +46,8 @@ pub fn inserted_placeholders(plan: &LogicalPlan) -> Option<Vec<String>> {
     (names.len() == placeholders).then_some(names)
 }
 
-/// The plan of an INSERT with the rows of a table in place of its `VALUES`. `columns` are the positions in the
-/// table of the values of a row, which are converted to the types of the `VALUES`.
+/// The plan of an INSERT with the rows of a table in place of its `VALUES`. `columns` are the positions in
+/// the table of the values of a row, which are converted to the types of the `VALUES`.
 ///
 /// # Errors
 /// The plan has no `VALUES`; a type that cannot be converted.

@@ -319,8 +319,8 @@ impl Placeholders {
         }
     }
 
-    /// The statement with `$1`, `$2` and so on as placeholders: it can be planned without values. Placeholders
-    /// with names get numbers in the order of [`names`](Self::names).
+    /// The statement with `$1`, `$2` and so on as placeholders: it can be planned without values.
+    /// Placeholders with names get numbers in the order of [`names`](Self::names).
     pub fn positional<'s>(&self, statement: &'s str) -> Cow<'s, str> {
         if !self.is_named() && self.questions == 0 {
             return Cow::Borrowed(statement);

@@ -1,5 +1,5 @@
-//! The kinds of errors that clients distinguish, with their SQLSTATE: for the Postgres protocol, Flight SQL and
-//! ADBC.
+//! The kinds of errors that clients distinguish, with their SQLSTATE: for the Postgres protocol, Flight SQL
+//! and ADBC.
 
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
