@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
 use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -52,9 +53,25 @@ pub(crate) fn changed(batch: &RecordBatch) -> u64 {
     counts.and_then(sum).unwrap_or(0)
 }
 
-/// The plan of `INSERT INTO t VALUES ($1, $2)` with the rows of a table in place of `VALUES`: one INSERT of
-/// all rows; `None` for any other statement. `names` are the placeholders that the columns of the table are
-/// the values of.
+/// An INSERT of placeholders alone.
+pub(crate) struct Insertion {
+    plan: LogicalPlan,
+    /// The bound column of each value of a row.
+    columns: Vec<usize>,
+}
+
+impl Insertion {
+    /// The plan with the rows of a table in place of the placeholders: one INSERT of all rows.
+    ///
+    /// # Errors
+    /// A type that cannot be converted.
+    pub(crate) fn of_rows(self, rows: &Arc<dyn TableProvider>) -> Result<LogicalPlan> {
+        galatea::with_rows(self.plan, rows, &self.columns)
+    }
+}
+
+/// Plans `INSERT INTO t VALUES ($1, $2)`; `None` for any other statement. `names` are the placeholders of the
+/// bound columns.
 ///
 /// # Errors
 /// Those of parsing and planning.
@@ -63,7 +80,7 @@ pub(crate) fn insertion<'a>(
     text: &'a str,
     placeholders: &'a Placeholders,
     names: &'a [String],
-) -> BoxFuture<'a, Result<Option<(LogicalPlan, Vec<usize>)>>> {
+) -> BoxFuture<'a, Result<Option<Insertion>>> {
     Box::pin(async move {
         let first = text.split_whitespace().next().unwrap_or_default();
         if !first.eq_ignore_ascii_case("INSERT") {
@@ -84,7 +101,7 @@ pub(crate) fn insertion<'a>(
             names.iter().position(|known| known == name)
         };
         let columns: Option<Vec<usize>> = inserted.iter().map(column).collect();
-        Ok(columns.map(|columns| (plan, columns)))
+        Ok(columns.map(|columns| Insertion { plan, columns }))
     })
 }
 

@@ -237,8 +237,8 @@ async fn each(
     mut bound: Bound,
     output: &mut Output,
 ) -> PlanResult<Option<u64>> {
-    if let Some((plan, columns)) = planning::insertion(ctx, text, placeholders, names).await? {
-        let plan = galatea::with_rows(plan, &ingest::table(bound)?, &columns)?;
+    if let Some(insertion) = planning::insertion(ctx, text, placeholders, names).await? {
+        let plan = insertion.of_rows(&ingest::table(bound)?)?;
         return planning::update(ctx, plan).await.map(Some);
     }
     let mut total = None;

@@ -2,7 +2,7 @@
 
 use adbc_core::error::Status;
 use adbc_core::{Connection, Statement};
-use arrow::array::RecordBatchReader;
+use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::DataType;
 
 use crate::support::{collect, connection, rows, statement, update};
@@ -33,7 +33,7 @@ fn query_without_rows_has_its_schema() {
     assert_eq!(
         collect(reader)
             .iter()
-            .map(|batch| batch.num_rows())
+            .map(RecordBatch::num_rows)
             .sum::<usize>(),
         0
     );
@@ -189,8 +189,8 @@ fn statement_without_a_query_has_a_wrong_state() {
     assert_eq!(
         statement
             .execute_partitions()
-            .err()
-            .expect("no partitions")
+            .map(drop)
+            .expect_err("no partitions")
             .status,
         Status::NotImplemented
     );
