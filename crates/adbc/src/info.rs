@@ -96,7 +96,7 @@ pub(crate) fn info(codes: Option<HashSet<InfoCode>>) -> Result<RecordBatch> {
 /// Appends a value, and returns its place.
 fn place<T>(values: &mut Vec<T>, value: T) -> i32 {
     values.push(value);
-    // There are as many values as properties.
+    // The number of properties is small.
     i32::try_from(values.len() - 1).unwrap_or_default()
 }
 

@@ -199,7 +199,7 @@ impl Input {
     }
 }
 
-/// The batches that have been read, and those to come.
+/// Reads the batches once, in parts of at most [`ROWS`] rows.
 struct Reading {
     bound: Bound,
     /// The rest of a batch.

@@ -131,8 +131,7 @@ async fn tables(schema: &dyn SchemaProvider, filter: &Filter) -> Result<Vec<Tabl
             }
             // Another connection has dropped it.
             Ok(None) => continue,
-            // A view over a table that was dropped cannot be planned. It exists, and its columns are not
-            // known.
+            // A view over a table that was dropped cannot be planned. It is listed without columns.
             Err(_) => (VIEW, Vec::new()),
         };
         let types = filter.types.as_ref();
@@ -165,11 +164,11 @@ fn fields(data_type: &DataType) -> Fields {
     }
 }
 
-/// Lists of items, of these lengths; NULL for all lists unless `known`.
-fn lists(item: &DataType, lengths: &[usize], items: ArrayRef, known: bool) -> Result<ArrayRef> {
+/// Lists of items, of these lengths; all NULL if the depth of the request excludes them.
+fn lists(item: &DataType, lengths: &[usize], items: ArrayRef, included: bool) -> Result<ArrayRef> {
     let field = Arc::new(Field::new_list_field(item.clone(), true));
     let offsets = OffsetBuffer::from_lengths(lengths.iter().copied());
-    let nulls = (!known).then(|| NullBuffer::new_null(lengths.len()));
+    let nulls = (!included).then(|| NullBuffer::new_null(lengths.len()));
     Ok(Arc::new(ListArray::try_new(field, offsets, items, nulls)?))
 }
 

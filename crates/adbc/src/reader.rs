@@ -53,7 +53,7 @@ struct Output {
     views: bool,
     /// Whether the result is that of several executions, for rows of values.
     has_parts: bool,
-    /// The schema of the result, once it is known.
+    /// The schema of the result, after its first part has been planned.
     schema: Option<SchemaRef>,
 }
 

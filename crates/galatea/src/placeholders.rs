@@ -69,7 +69,7 @@ fn plural(count: usize, thing: &str) -> String {
 /// A statement with numbered placeholders, and their values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundStatement<'s> {
-    /// The SQL text. Its placeholders are `$1`, `$2`, and so on.
+    /// The SQL. Its placeholders are `$1`, `$2`, and so on.
     pub text: Cow<'s, str>,
     /// The values in the order of the numbers.
     pub values: Vec<ScalarValue>,
@@ -119,8 +119,12 @@ async fn with_types(parsed: Parsed, values: &[ScalarValue], state: &SessionState
     })
 }
 
-/// The values in the types of their placeholders: INSERT has those of its columns.
+/// The values of an INSERT in the types of its columns, which are those of the placeholders in its VALUES.
+/// Other statements take values of any type.
 fn converted(plan: &LogicalPlan, values: &[ScalarValue]) -> Result<Vec<ScalarValue>> {
+    if !matches!(plan, LogicalPlan::Dml(_)) {
+        return Ok(values.to_vec());
+    }
     let types = plan.get_parameter_types()?;
     let values = values.iter().zip(1..).map(|(value, number)| {
         match types.get(&format!("${number}")).and_then(Option::as_ref) {
@@ -289,7 +293,7 @@ impl Placeholders {
     }
 
     /// The statement with numbers as placeholders, and the values in the order of the numbers. `named` has a
-    /// value for each placeholder. A NULL without a type becomes `NULL` in the text.
+    /// value for each placeholder. A NULL without a type becomes `NULL` in the SQL.
     pub fn numbered<'s>(
         &self,
         statement: &'s str,
@@ -336,7 +340,7 @@ impl Placeholders {
         }))
     }
 
-    /// The statement with other text in place of each placeholder.
+    /// The statement with a replacement of each placeholder.
     fn replaced<'p>(&'p self, statement: &str, mut replacement: impl FnMut(&'p str) -> String) -> String {
         let mut found = self.found.iter().peekable();
         let mut text = String::with_capacity(statement.len() + 8);

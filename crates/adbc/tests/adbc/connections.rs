@@ -131,6 +131,24 @@ fn folder_without_a_database_is_refused() {
 }
 
 #[test]
+fn connections_share_the_device() {
+    let database = database(&[("galatea.device", "emulated")]).expect("a database");
+    let mut first = database.new_connection().expect("a connection");
+    let mut second = database.new_connection().expect("a connection");
+    update(
+        &mut first,
+        "CREATE TABLE t AS SELECT value % 3 AS k, value AS v FROM generate_series(1, 1000) AS s(value)",
+    );
+    let query = "SELECT k, sum(v) FROM t GROUP BY k ORDER BY k";
+    let expected = ["0|166833", "1|167167", "2|166500"];
+    for connection in [&mut first, &mut second] {
+        assert_eq!(rows(connection, query), expected);
+        let plan = rows(connection, &format!("EXPLAIN {query}")).join("\n");
+        assert!(plan.contains("emulated GPU"), "{plan}");
+    }
+}
+
+#[test]
 fn threads_use_a_database_at_once() {
     let database = database(&[("galatea.device", "cpu")]).expect("a database");
     let mut connection = database.new_connection().expect("a connection");

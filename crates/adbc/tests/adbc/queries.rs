@@ -31,10 +31,7 @@ fn query_without_rows_has_its_schema() {
     assert_eq!(fields, ["n", "s"]);
     assert_eq!(schema.field(0).data_type(), &DataType::Int64);
     assert_eq!(
-        collect(reader)
-            .iter()
-            .map(RecordBatch::num_rows)
-            .sum::<usize>(),
+        collect(reader).iter().map(RecordBatch::num_rows).sum::<usize>(),
         0
     );
 }
