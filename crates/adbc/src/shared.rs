@@ -2,16 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use adbc_core::error::Result;
+use adbc_core::error::{Error, Result};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result as PlanResult;
+use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
-use galatea::{EngineSettings, SessionBuilder};
+use galatea::{DatabaseError, EngineSettings, ErrorKind, SessionBuilder};
 
-use crate::failure::of_engine;
+use crate::failure::{of_engine, of_kind};
 use crate::running::Running;
 use crate::threads::Threads;
 
@@ -20,6 +21,10 @@ pub(crate) type Settings = Vec<(String, String)>;
 
 /// The setting of the engine for the column cache on disk, on as in the command and in the Python package.
 const DISK_CACHE: (&str, &str) = ("galatea.cache.disk", "auto");
+
+/// The time that a folder has to be closed by another thread of this process, and the interval between looks.
+const CLOSING: Duration = Duration::from_secs(2);
+const CLOSING_POLL: Duration = Duration::from_millis(10);
 
 /// The tables and the engine of a database.
 pub(crate) struct Shared {
@@ -75,13 +80,31 @@ async fn set_runtime(ctx: &SessionContext, settings: &Settings) -> PlanResult<()
     Ok(())
 }
 
-impl Shared {
-    /// Opens the database of a folder, or one in memory.
-    ///
-    /// # Errors
-    /// Those of the engine: an unknown setting, a folder that is no database.
-    pub(crate) fn open(folder: Option<&Path>, settings: &Settings) -> Result<Arc<Self>> {
-        let threads = Threads::get()?;
+/// Whether this process has locked the folder. Its last database may be closing on another thread, or a query
+/// that was stopped has not ended.
+fn is_closing(error: &DataFusionError) -> bool {
+    let DataFusionError::External(inner) = error.find_root() else {
+        return false;
+    };
+    let own = format!("process {} ", std::process::id());
+    matches!(inner.downcast_ref(), Some(DatabaseError::Locked { process, .. }) if process.starts_with(&own))
+}
+
+/// The error for a folder that this process does not close in time.
+fn still_used(folder: Option<&Path>) -> Error {
+    of_kind(
+        ErrorKind::InUse,
+        format!(
+            "a query of this process that was stopped has not ended, and uses the database '{}'\nhint: open it later",
+            folder.unwrap_or(Path::new("")).display()
+        ),
+    )
+}
+
+/// The session that opens a database. If this process closes the folder, it waits for that.
+async fn first_session(folder: Option<&Path>, settings: &Settings) -> PlanResult<SessionContext> {
+    let begun = Instant::now();
+    let ctx = loop {
         let mut builder = galatea::session().with_setting(DISK_CACHE.0, DISK_CACHE.1);
         for (name, value) in settings.iter().filter(|(name, _)| !is_runtime_setting(name)) {
             // The program starts the engine, so that it may allow the emulated device.
@@ -90,15 +113,32 @@ impl Shared {
         if let Some(folder) = folder {
             builder = builder.with_database(folder);
         }
-        let own = settings.clone();
+        match with_defaults(builder)?.build() {
+            Err(error) if is_closing(&error) => {
+                if begun.elapsed() > CLOSING {
+                    return Err(DataFusionError::External(Box::new(still_used(folder))));
+                }
+                tokio::time::sleep(CLOSING_POLL).await;
+            }
+            built => break built?,
+        }
+    };
+    set_runtime(&ctx, settings).await?;
+    with_stores(&ctx);
+    Ok(ctx)
+}
+
+impl Shared {
+    /// Opens the database of a folder, or one in memory.
+    ///
+    /// # Errors
+    /// Those of the engine: an unknown setting, a folder that is no database.
+    pub(crate) fn open(folder: Option<&Path>, settings: &Settings) -> Result<Arc<Self>> {
+        let threads = Threads::get()?;
+        let (own, folder) = (settings.clone(), folder.map(Path::to_owned));
         let work = async move {
-            let opened = async {
-                let ctx = with_defaults(builder)?.build()?;
-                set_runtime(&ctx, &own).await?;
-                with_stores(&ctx);
-                Ok(ctx)
-            };
-            opened.await.map_err(|error| of_engine(&error))
+            let opened = first_session(folder.as_deref(), &own).await;
+            opened.map_err(|error| of_engine(&error))
         };
         let first = Running::default().begin(&threads, None).run(work)?;
         Ok(Arc::new(Self {

@@ -103,6 +103,25 @@ fn folder_is_opened_several_times_in_a_process() {
 }
 
 #[test]
+fn folder_is_opened_again_while_its_last_query_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("my.db");
+    // Threads of the pool outlive the folder.
+    let _other = crate::support::connection();
+    update(
+        &mut connection_of(&path),
+        "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 100000) AS s(value)",
+    );
+    for _ in 0..20 {
+        let mut connection = connection_of(&path);
+        // A result that is not read to its end.
+        let sql = "SELECT t.a + s.b AS c FROM t, generate_series(1, 1000000000) AS s(b)";
+        let mut reader = statement(&mut connection, sql).execute().expect("a reader");
+        assert!(reader.next().expect("a batch").is_ok());
+    }
+}
+
+#[test]
 fn addresses_name_folders() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("my.db");

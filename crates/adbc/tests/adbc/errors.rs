@@ -1,8 +1,10 @@
 //! Errors have the status of ADBC and the SQLSTATE of PostgreSQL, and the message of the terminal.
 
+use adbc_core::Statement;
 use adbc_core::error::Status;
+use arrow::array::{Int64Array, RecordBatchIterator};
 
-use crate::support::{connection, error_of, sqlstate, update};
+use crate::support::{batch, column, connection, error_of, rows, sqlstate, statement, update};
 
 #[test]
 fn errors_have_a_status_and_a_sqlstate() {
@@ -96,6 +98,23 @@ fn exhausted_memory_names_the_setting() {
         error.message.contains("datafusion.runtime.memory_limit"),
         "{error}"
     );
+}
+
+#[test]
+fn panic_is_an_internal_error() {
+    let mut connection = connection();
+    update(&mut connection, "CREATE TABLE t (a BIGINT)");
+    let empty = batch(vec![("a", column(Int64Array::from(Vec::<i64>::new())))]);
+    for sql in ["INSERT INTO t VALUES (?)", "SELECT ? + 1"] {
+        let panics = std::iter::from_fn(|| panic!("the source is broken"));
+        let stream = RecordBatchIterator::new(panics, empty.schema());
+        let mut statement = statement(&mut connection, sql);
+        statement.bind_stream(Box::new(stream)).expect("bound");
+        let error = statement.execute().map(drop).expect_err("a panic");
+        assert_eq!(error.status, Status::Internal, "{error}");
+        assert!(error.message.contains("the source is broken"), "{error}");
+    }
+    assert_eq!(rows(&mut connection, "SELECT count(*) FROM t"), ["0"]);
 }
 
 #[test]

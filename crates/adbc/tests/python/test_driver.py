@@ -303,6 +303,28 @@ def test_manifest_names_the_driver(driver, tmp_path):
     assert done.stdout.split() == ["42"], done
 
 
+def test_forked_process_is_refused(driver):
+    program = textwrap.dedent(
+        f"""
+        import os
+        from adbc_driver_manager import dbapi
+        connection = dbapi.connect(driver={driver!r}, db_kwargs={{"galatea.device": "cpu"}}, autocommit=True)
+        if os.fork() == 0:
+            try:
+                connection.cursor().execute("SELECT 1")
+            except dbapi.Error as error:
+                os.write(1, str(error).encode())
+            os._exit(0)
+        os.wait()
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SELECT 42")
+            print(cursor.fetchone())
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert "before the process was forked" in done.stdout and "(42,)" in done.stdout, done
+
+
 def test_process_ends_while_a_query_runs(driver):
     program = textwrap.dedent(
         f"""
