@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
 /// Crates from bottom to top. A crate may depend on those before it.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "galatea-base",
     "galatea-emulator",
     "galatea-device",
@@ -30,10 +30,11 @@ const LAYERS: [&str; 19] = [
     "galatea-bench",
     "galatea-cli",
     "galatea-python",
+    "galatea-adbc",
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 16] = [
+const SAFE: [&str; 17] = [
     "galatea-base",
     "galatea-layout",
     "galatea-memory",
@@ -50,6 +51,7 @@ const SAFE: [&str; 16] = [
     "galatea-bench",
     "galatea-cli",
     "galatea-python",
+    "galatea-adbc",
 ];
 
 /// The crates that may use the dependencies for foreign functions.

@@ -44,6 +44,7 @@ mod file_paths;
 mod file_tables;
 mod files;
 mod formats;
+mod insert_rows;
 mod install;
 mod kmeans;
 mod lateral;
@@ -52,6 +53,8 @@ mod message;
 mod nested_text;
 mod new_folders;
 mod optimize;
+mod placeholders;
+mod plain_columns;
 mod read_files;
 mod relations;
 mod remote_files;
@@ -59,6 +62,7 @@ mod reset;
 mod sample;
 mod session;
 mod sql;
+mod sql_names;
 mod standard_input;
 mod system_settings;
 mod system_tables;
@@ -82,18 +86,22 @@ pub use galatea_engine::report::{
     Span, SpanPhase, Timeline,
 };
 pub use galatea_memory::regions::{PipelineName, QueryInfo, RegionInfo, RegionKind, SpillCounts};
+pub use insert_rows::{inserted_placeholders, with_rows};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
-pub use message::{FailedStatement, Origin, closest_name, error_message, raised_at};
+pub use message::{ErrorKind, FailedStatement, Origin, closest_name, error_message, raised_at};
 pub use nested_text::nested_as_text;
 pub use optimize::{ColumnEncoding, OptimizeError, OptimizeOptions, Optimized, OptimizedColumn, optimize};
+pub use placeholders::{BoundStatement, PlaceholderError, Placeholders, parameter_types};
+pub use plain_columns::{schema_without_views, without_views};
 pub use remote_files::RemoteFileError;
 pub use session::{SessionBuilder, open, session};
 pub use sql::{
     STANDARD_OUTPUT, SessionStatement, SqlError, execute, own_statement, physical_plan, session_statement,
     sql, statement, summary_schema, unresolved_statement,
 };
+pub use sql_names::sql_name;
 pub use standard_input::StandardInputError;
 
 pub use galatea_engine::metrics;

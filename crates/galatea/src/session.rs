@@ -1,8 +1,10 @@
 //! Creates a session: configuration, settings and file queries in one builder.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use datafusion::catalog::CatalogProviderList;
 use datafusion::common::config_err;
 use datafusion::config::{ConfigNonZeroUsize, SqlParserOptions};
 use datafusion::error::Result;
@@ -16,6 +18,7 @@ use galatea_device::EmulatorOptions;
 use galatea_engine::config::{EngineSettings, GalateaConfig};
 use galatea_engine::engine::Engine;
 use galatea_engine::repartition_memory::with_growing_repartitions;
+use galatea_engine::session::Session;
 
 use crate::database::Database;
 use crate::files::FileQueries;
@@ -40,6 +43,7 @@ pub fn session() -> SessionBuilder {
         definitions: None,
         engine: None,
         emulator: None,
+        tables_of: None,
     }
 }
 
@@ -56,6 +60,7 @@ pub struct SessionBuilder {
     definitions: Option<DefinitionLimit>,
     engine: Option<Arc<Engine>>,
     emulator: Option<EmulatorOptions>,
+    tables_of: Option<Shared>,
 }
 
 impl SessionBuilder {
@@ -125,6 +130,15 @@ impl SessionBuilder {
         self
     }
 
+    /// Creates a further session over the tables, views, macros, database, engine and runtime of `session`:
+    /// another connection of the same program. Settings, variables, reports, prepared statements, the default
+    /// catalog and the default schema are its own. `session` has to exist as long as the new one, because it
+    /// plans the views of a database.
+    pub fn with_tables_of(mut self, session: &SessionContext) -> Self {
+        self.tables_of = Some(Shared::of(session));
+        self
+    }
+
     /// Permits the session to run kernels on the emulated device (`galatea.device = 'emulated'`), with an
     /// engine of its own: for tests. Off by default, because the emulated device compiles code with the
     /// machine's C++ compiler and loads it into this process. Needs the feature `emulator`, and Linux on
@@ -138,7 +152,7 @@ impl SessionBuilder {
     ///
     /// # Errors
     /// An unknown setting; a value that a setting does not accept; a setting of an engine together with
-    /// [`with_engine`](Self::with_engine).
+    /// [`with_engine`](Self::with_engine) or [`with_tables_of`](Self::with_tables_of).
     pub fn build(self) -> Result<SessionContext> {
         let (of_engine, settings): (Vec<_>, Vec<_>) =
             (self.settings.into_iter()).partition(|(name, _)| EngineSettings::contains(name));
@@ -150,9 +164,15 @@ impl SessionBuilder {
         if parser.recursion_limit == SqlParserOptions::default().recursion_limit {
             parser.recursion_limit = ConfigNonZeroUsize::try_new(RECURSION_LIMIT)?;
         }
-        let database = match &self.database {
+        let other = self.tables_of;
+        let opened = match &self.database {
             Some(folder) => Some(Database::open(folder, &config.options().catalog.default_schema)?),
             None => None,
+        };
+        let database = match (&opened, &other) {
+            (Some(opened), _) => Some(Arc::clone(opened)),
+            (None, Some(other)) => other.database.clone(),
+            (None, None) => None,
         };
         for (name, value) in database.iter().flat_map(|database| database.settings()) {
             // Another version of the program may not have the setting.
@@ -163,20 +183,22 @@ impl SessionBuilder {
         for (name, value) in &settings {
             config.options_mut().set(name, value)?;
         }
-        let runtime = match self.runtime {
+        let shared_runtime = other.as_ref().map(|other| Arc::clone(&other.runtime));
+        let runtime = match self.runtime.or(shared_runtime) {
             Some(runtime) => runtime,
             // Listings are not cached: a query sees the files that exist when it is planned.
             None => RuntimeEnvBuilder::new()
                 .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
                 .build_arc()?,
         };
-        let engine = match (self.engine, of_engine.first(), self.emulator) {
+        let shared_engine = other.as_ref().and_then(|other| other.engine.clone());
+        let engine = match (self.engine.or(shared_engine), of_engine.first(), self.emulator) {
             (Some(engine), None, None) => engine,
             (Some(_), first, _) => {
                 let name = first.map_or("the emulated device", |(name, _)| name);
                 return config_err!(
                     "{name} belongs to the engine, which this session shares\n\
-                     hint: set it by Engine::builder(), or leave with_engine out"
+                     hint: set it by Engine::builder(), or leave with_engine and with_tables_of out"
                 );
             }
             (None, None, None) => Arc::clone(Engine::of_process()),
@@ -202,7 +224,7 @@ impl SessionBuilder {
         }
         let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;
-        if let Some(database) = &database {
+        if let Some(database) = &opened {
             database.attach(&ctx, planned);
             for text in database.macros() {
                 if let Err(error) = sql::create_macro(&ctx, &text) {
@@ -210,10 +232,67 @@ impl SessionBuilder {
                 }
             }
         }
+        if let Some(other) = other {
+            other.share(&ctx);
+        }
+        let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());
+        let state = ctx.state_ref();
+        let catalogs = Arc::new(SharedCatalogs(catalogs));
+        state.write().config_mut().set_extension(catalogs);
         if self.file_queries {
             FileQueries::enable(&ctx);
         }
         Ok(ctx)
+    }
+}
+
+/// The catalogs of a session before the wrappers of its file queries, which belong to one session.
+struct SharedCatalogs(Arc<dyn CatalogProviderList>);
+
+/// The parts of a session that another one shares.
+struct Shared {
+    engine: Option<Arc<Engine>>,
+    database: Option<Arc<Database>>,
+    catalogs: Arc<dyn CatalogProviderList>,
+    macros: Option<Arc<sql::Macros>>,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("catalogs", &self.catalogs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn of(ctx: &SessionContext) -> Self {
+        let state = ctx.state_ref();
+        let state = state.read();
+        let config = state.config();
+        let catalogs = config.get_extension::<SharedCatalogs>();
+        Self {
+            engine: config
+                .get_extension::<Session>()
+                .map(|session| Arc::clone(session.engine())),
+            database: config.get_extension(),
+            catalogs: match catalogs {
+                Some(catalogs) => Arc::clone(&catalogs.0),
+                None => Arc::clone(state.catalog_list()),
+            },
+            macros: config.get_extension(),
+            runtime: Arc::clone(state.runtime_env()),
+        }
+    }
+
+    /// Replaces the catalogs and the macros of a new session.
+    fn share(self, ctx: &SessionContext) {
+        ctx.register_catalog_list(self.catalogs);
+        if let Some(macros) = self.macros {
+            let state = ctx.state_ref();
+            state.write().config_mut().set_extension(macros);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::{DataFrame, SessionContext};
 use futures::TryStreamExt;
+use galatea::{schema_without_views, sql_name, without_views};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::to_schema_pycapsule;
@@ -18,8 +19,6 @@ use crate::batches::Batches;
 use crate::errors::{Failure, exception};
 use crate::stream::{Rows, Stream, reader_capsule};
 use crate::threads::{Progress, Scans, wait};
-use crate::types::sql_name;
-use crate::views::{schema_without_views, without_views};
 
 /// A planned query.
 #[pyclass(frozen, module = "galatea._galatea")]

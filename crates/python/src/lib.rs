@@ -7,8 +7,8 @@
 //! galatea.Connection, Relation, Cursor         python/galatea/*.py
 //!   Session   a session of the engine          session, variables (tables from Python variables), parameters
 //!   Frame     a planned query                  frame, explain
-//!   Batches   a finished result                batches, values (Arrow to Python), types (SQL names)
-//!   Stream    a running query                  stream, views (results for pyarrow)
+//!   Batches   a finished result                batches, values (Arrow to Python)
+//!   Stream    a running query                  stream
 //! threads     threads of queries; waiting without the GIL, with signals and progress
 //! errors      exceptions of DB-API 2.0, with the messages of the terminal
 //! ```
@@ -25,10 +25,8 @@ mod parameters;
 mod session;
 mod stream;
 mod threads;
-mod types;
 mod values;
 mod variables;
-mod views;
 
 use pyo3::prelude::*;
 

@@ -1,26 +1,18 @@
 //! Parameters of statements: `?` and `$1` by position, `$name` by name.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use arrow::datatypes::{DataType, i256};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc};
 use datafusion::config::Dialect;
 use datafusion::scalar::ScalarValue as Scalar;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
+use galatea::{BoundStatement, PlaceholderError, Placeholders};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors::{InterfaceError, ProgrammingError};
-
-/// A statement with numbered placeholders, and their values.
-#[derive(Debug)]
-pub(crate) struct Statement<'s> {
-    pub(crate) text: Cow<'s, str>,
-    pub(crate) values: Vec<Scalar>,
-}
 
 /// Converts `parameters`, a sequence or a mapping, for `statement`. Its placeholders become `$1`, `$2`, ...,
 /// and those of NULL become `NULL`.
@@ -32,9 +24,9 @@ pub(crate) fn bind<'s>(
     statement: &'s str,
     dialect: Dialect,
     parameters: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Statement<'s>> {
+) -> PyResult<BoundStatement<'s>> {
     let Some(parameters) = parameters else {
-        return Ok(Statement {
+        return Ok(BoundStatement {
             text: Cow::Borrowed(statement),
             values: Vec::new(),
         });
@@ -46,11 +38,11 @@ pub(crate) fn bind<'s>(
             let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
             named.insert(name, scalar(&value)?);
         }
-        placeholders.check_names(&named)?;
+        placeholders.check_names(&named).map_err(wrong)?;
     } else if is_sequence(parameters) {
         let values = parameters.try_iter()?.map(|value| scalar(&value?));
         let values = values.collect::<PyResult<Vec<_>>>()?;
-        placeholders.check_count(values.len())?;
+        placeholders.check_count(values.len()).map_err(wrong)?;
         named.extend((1..).map(|number: usize| number.to_string()).zip(values));
     } else {
         return Err(InterfaceError::new_err(format!(
@@ -61,148 +53,12 @@ pub(crate) fn bind<'s>(
     Ok(placeholders.numbered(statement, &named))
 }
 
+fn wrong(error: PlaceholderError) -> PyErr {
+    ProgrammingError::new_err(error.to_string())
+}
+
 fn is_sequence(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
-}
-
-/// A placeholder of a statement.
-#[derive(Debug)]
-struct Placeholder {
-    start: Location,
-    /// Its number of characters.
-    length: usize,
-    /// The name after `$`, which may be a number; the number of a `?` among all of them.
-    name: String,
-}
-
-/// The placeholders of a statement, in order.
-#[derive(Debug, Default)]
-struct Placeholders {
-    found: Vec<Placeholder>,
-    /// The number of those that are `?`.
-    questions: usize,
-}
-
-impl Placeholders {
-    /// Those of a statement; none if it has no tokens, which is reported when it is parsed.
-    fn of(statement: &str, dialect: Dialect) -> Self {
-        let mut placeholders = Self::default();
-        let Some(dialect) = dialect_from_str(dialect) else {
-            return placeholders;
-        };
-        let tokens = Tokenizer::new(dialect.as_ref(), statement).tokenize_with_location();
-        for token in tokens.unwrap_or_default() {
-            let text = match &token.token {
-                Token::Placeholder(text) => text.as_str(),
-                Token::Question => "?",
-                _ => continue,
-            };
-            let name = match text {
-                "?" => {
-                    placeholders.questions += 1;
-                    placeholders.questions.to_string()
-                }
-                text => text.trim_start_matches('$').to_string(),
-            };
-            placeholders.found.push(Placeholder {
-                start: token.span.start,
-                length: text.chars().count(),
-                name,
-            });
-        }
-        placeholders
-    }
-
-    fn check_count(&self, values: usize) -> PyResult<()> {
-        let numbers = self.found.iter().map(|found| found.name.parse::<usize>());
-        let Ok(numbers) = numbers.collect::<Result<Vec<_>, _>>() else {
-            return Err(ProgrammingError::new_err(
-                "a statement with named placeholders needs a dictionary of values",
-            ));
-        };
-        if !(self.questions == 0 || self.questions == numbers.len()) {
-            return Err(ProgrammingError::new_err(
-                "a statement has either placeholders ? or placeholders $1, $2, ..., not both",
-            ));
-        }
-        let wanted = numbers.iter().copied().max().unwrap_or(0);
-        if wanted == values && !numbers.contains(&0) {
-            return Ok(());
-        }
-        let plural = |count: usize, thing: &str| match count {
-            1 => format!("1 {thing}"),
-            count => format!("{count} {thing}s"),
-        };
-        Err(ProgrammingError::new_err(format!(
-            "the statement has {}, the list {}",
-            plural(wanted, "placeholder"),
-            plural(values, "value")
-        )))
-    }
-
-    fn check_names(&self, values: &HashMap<String, Scalar>) -> PyResult<()> {
-        if self.questions > 0 {
-            return Err(ProgrammingError::new_err(
-                "a statement with placeholders ? needs a list of values, not a dictionary",
-            ));
-        }
-        let wanted: BTreeSet<&String> = self.found.iter().map(|found| &found.name).collect();
-        if let Some(name) = wanted.iter().find(|name| !values.contains_key(**name)) {
-            return Err(ProgrammingError::new_err(format!(
-                "no value for the placeholder ${name}"
-            )));
-        }
-        if let Some(name) = values.keys().find(|name| !wanted.contains(name)) {
-            return Err(ProgrammingError::new_err(format!(
-                "the statement has no placeholder ${name}"
-            )));
-        }
-        Ok(())
-    }
-
-    /// The statement with numbers as placeholders, and the values in the order of the numbers. `named` has a
-    /// value for each placeholder.
-    fn numbered<'s>(&self, statement: &'s str, named: &HashMap<String, Scalar>) -> Statement<'s> {
-        if self.found.is_empty() {
-            return Statement {
-                text: Cow::Borrowed(statement),
-                values: Vec::new(),
-            };
-        }
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        let mut values = Vec::new();
-        let mut found = self.found.iter().peekable();
-        let mut text = String::with_capacity(statement.len() + 8);
-        let (mut line, mut column, mut skipped) = (1, 1, 0);
-        for letter in statement.chars() {
-            let here = Location { line, column };
-            if let Some(placeholder) = found.next_if(|next| next.start == here) {
-                skipped = placeholder.length;
-                match named.get(&placeholder.name) {
-                    Some(value) if !value.is_null() => {
-                        let number = numbers.entry(&placeholder.name).or_insert_with(|| {
-                            values.push(value.clone());
-                            values.len()
-                        });
-                        text += &format!("${number}");
-                    }
-                    _ => text += "NULL",
-                }
-            }
-            match skipped {
-                0 => text.push(letter),
-                _ => skipped -= 1,
-            }
-            (line, column) = match letter {
-                '\n' => (line + 1, 1),
-                _ => (line, column + 1),
-            };
-        }
-        Statement {
-            text: Cow::Owned(text),
-            values,
-        }
-    }
 }
 
 /// The SQL value of a Python value.

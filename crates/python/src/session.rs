@@ -6,29 +6,25 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
 use arrow::datatypes::UInt64Type;
-use datafusion::common::{ScalarValue, TableReference, plan_err};
-use datafusion::config::{ConfigOptions, Dialect};
+use datafusion::common::{TableReference, plan_err};
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{self, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
-use galatea::QueryReport;
+use galatea::{BoundStatement, QueryReport};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Failure, ProgrammingError, exception};
 use crate::frame::Frame;
 use crate::input;
-use crate::parameters::{self, Statement};
+use crate::parameters;
 use crate::threads::{Progress, wait};
-use crate::types::sql_name;
 use crate::variables::{self, Variables};
 
 /// A session. It may be used by several threads at once.
@@ -96,7 +92,7 @@ impl From<DataFrame> for Planned {
 /// visible to the planner only: a statement creates, changes and removes tables of the catalog.
 async fn plan(
     ctx: &SessionContext,
-    statement: &Statement<'_>,
+    statement: &BoundStatement<'_>,
     variables: Option<&Arc<Variables>>,
 ) -> Result<Planned> {
     let own = galatea::own_statement(ctx, &statement.text);
@@ -104,7 +100,7 @@ async fn plan(
         return Ok(frame.into());
     }
     let state = ctx.state();
-    let plan = Variables::scope(variables, logical_plan(&state, statement)).await?;
+    let plan = Variables::scope(variables, statement.plan(&state)).await?;
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             let frame = galatea::execute(ctx, plan).await?;
@@ -141,40 +137,6 @@ async fn changed(ctx: &SessionContext, frame: DataFrame) -> Result<Planned> {
     Ok(Planned { frame, affected })
 }
 
-/// The logical plan of a statement, with the values of its placeholders.
-async fn logical_plan(state: &SessionState, statement: &Statement<'_>) -> Result<LogicalPlan> {
-    let parsed = galatea::statement(&statement.text, state).await?;
-    match statement.values.as_slice() {
-        [] => state.statement_to_plan(parsed).await,
-        values => {
-            let plan = with_types(parsed, values, state).await?;
-            plan.with_param_values(values.to_vec())
-        }
-    }
-}
-
-/// Plans a statement with the types of the values of its placeholders, as PREPARE does: the planner infers
-/// types of placeholders for a few operators only.
-async fn with_types(parsed: Parsed, values: &[ScalarValue], state: &SessionState) -> Result<LogicalPlan> {
-    let Parsed::Statement(parsed) = parsed else {
-        return state.statement_to_plan(parsed).await;
-    };
-    let types: Vec<String> = values.iter().map(|value| sql_name(&value.data_type())).collect();
-    let prepare = format!("PREPARE parameters ({}) AS SELECT 1", types.join(", "));
-    let mut prepare = state.sql_to_statement(&prepare, &Dialect::Generic)?;
-    if let Parsed::Statement(prepare) = &mut prepare
-        && let ast::Statement::Prepare { statement, .. } = prepare.as_mut()
-    {
-        *statement = parsed;
-    }
-    Ok(match state.statement_to_plan(prepare).await? {
-        LogicalPlan::Statement(logical_expr::Statement::Prepare(prepare)) => {
-            Arc::unwrap_or_clone(prepare.input)
-        }
-        plan => plan,
-    })
-}
-
 /// The number of rows that the result of a statement contains: its only column.
 fn count(batches: &[RecordBatch]) -> u64 {
     let counts = batches.iter().filter_map(|batch| {
@@ -208,7 +170,7 @@ impl Session {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Frame> {
         let dialect = self.ctx.state_ref().read().config_options().sql_parser.dialect;
-        let Statement { text, values } = parameters::bind(statement, dialect, parameters)?;
+        let BoundStatement { text, values } = parameters::bind(statement, dialect, parameters)?;
         let text = text.into_owned();
         let reports = galatea::reports(&self.ctx);
         if let Some(reports) = &reports {
@@ -217,7 +179,7 @@ impl Session {
         let ctx = self.ctx.clone();
         let statement = text.clone();
         let work = async move {
-            let statement = Statement {
+            let statement = BoundStatement {
                 text: text.as_str().into(),
                 values,
             };

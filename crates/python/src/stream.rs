@@ -13,6 +13,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
+use galatea::{schema_without_views, without_views};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -24,7 +25,6 @@ use crate::batches::Batches;
 use crate::errors::{Failure, ProgrammingError};
 use crate::threads::{POLL, Threads, failed_task, threads};
 use crate::values;
-use crate::views::{schema_without_views, without_views};
 
 /// The number of batches that the query computes ahead.
 const AHEAD: usize = 2;

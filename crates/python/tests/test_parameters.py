@@ -18,6 +18,15 @@ def test_positions_and_names(con):
     assert con.sql("SELECT 1", []).fetchall() == con.sql("SELECT 1", {}).fetchall() == [(1,)]
 
 
+def test_inserted_values_have_the_types_of_their_columns(con):
+    con.sql("CREATE TABLE narrow (a SMALLINT, b VARCHAR)")
+    con.sql("INSERT INTO narrow VALUES (?, ?)", [7, "x"])
+    assert con.sql("SELECT a, b FROM narrow").fetchall() == [(7, "x")]
+    assert con.sql("SELECT a FROM narrow").arrow().schema.types == [pyarrow.int16()]
+    with pytest.raises(galatea.Error, match="70000"):
+        con.sql("INSERT INTO narrow VALUES (?, ?)", [70000, "x"])
+
+
 def test_placeholders_in_strings_and_comments_are_none(con):
     query = "SELECT '?', \"?\", -- ?\n /* ? */ ? FROM (VALUES ('ü')) AS t(\"?\")"
     assert con.sql(query, ["größe"]).fetchall() == [("?", "ü", "größe")]

@@ -8,7 +8,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
 use crate::access::{Limits, Role};
 use crate::error::ServerError;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 
 /// A user or a token, with the use of its limits.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Account {
         let limit = self.limits().queries.unwrap_or(usize::MAX);
         Permit::new(self, |account| &account.queries, limit).ok_or_else(|| {
             Failure::new(
-                FailureKind::Limit,
+                FailureKind::Query(ErrorKind::Limit),
                 format!(
                     "{} has {limit} running queries, the maximum (limits.queries)",
                     self.name
@@ -60,7 +60,7 @@ impl Account {
     pub(crate) fn session_permit(self: &Arc<Self>, limit: usize) -> Result<Permit, Failure> {
         Permit::new(self, |account| &account.sessions, limit).ok_or_else(|| {
             Failure::new(
-                FailureKind::Limit,
+                FailureKind::Query(ErrorKind::Limit),
                 format!(
                     "{} has {limit} sessions, the maximum (limits.sessions)",
                     self.name

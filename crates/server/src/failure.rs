@@ -3,9 +3,8 @@
 use std::fmt;
 
 use arrow::error::ArrowError;
-use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use galatea::{ChangeError, RowError, SqlError};
+pub(crate) use galatea::ErrorKind;
 use tonic::{Code, Status};
 
 /// The kind of a failure.
@@ -15,36 +14,10 @@ pub(crate) enum FailureKind {
     Unauthenticated,
     /// The role of the client lacks a grant.
     Denied,
-    /// The statement cannot be parsed.
-    Syntax,
-    /// The statement refers to something wrong, or a request has wrong parameters.
-    Invalid,
-    /// An unknown table, or one that was replaced after its statement had been prepared.
-    UnknownTable,
-    /// An unknown column.
-    UnknownColumn,
-    /// A statement, clause or request that the server does not support.
-    Unsupported,
-    /// A limit of memory, rows, queries, sessions, macros or variables.
-    Limit,
-    /// The limit of time.
-    Time,
-    /// The client cancelled the query.
-    Cancelled,
     /// The server shuts down.
     Stopping,
-    /// A row divides by zero.
-    DivisionByZero,
-    /// The result of an expression exceeds the range of its type.
-    OutOfRange,
-    /// NULL in a column that is not nullable.
-    NotNull,
-    /// Another statement changed the table at the same time. The client may repeat the statement.
-    Conflict,
-    /// Another error of the data.
-    Data,
-    /// A bug.
-    Internal,
+    /// An error of a statement or of its execution.
+    Query(ErrorKind),
 }
 
 impl FailureKind {
@@ -53,11 +26,11 @@ impl FailureKind {
         match self {
             Self::Unauthenticated => "unauthenticated",
             Self::Denied => "denied",
-            Self::Limit => "limit",
-            Self::Time => "time",
-            Self::Cancelled => "cancelled",
             Self::Stopping => "stopping",
-            _ => "failed",
+            Self::Query(ErrorKind::Limit) => "limit",
+            Self::Query(ErrorKind::Time) => "time",
+            Self::Query(ErrorKind::Cancelled) => "cancelled",
+            Self::Query(_) => "failed",
         }
     }
 
@@ -66,20 +39,8 @@ impl FailureKind {
         match self {
             Self::Unauthenticated => "28P01",
             Self::Denied => "42501",
-            Self::Syntax => "42601",
-            Self::Invalid => "22023",
-            Self::UnknownTable => "42P01",
-            Self::UnknownColumn => "42703",
-            Self::Unsupported => "0A000",
-            Self::Limit => "53400",
-            Self::Time | Self::Cancelled => "57014",
             Self::Stopping => "57P01",
-            Self::DivisionByZero => "22012",
-            Self::OutOfRange => "22003",
-            Self::NotNull => "23502",
-            Self::Conflict => "40001",
-            Self::Data => "22000",
-            Self::Internal => "XX000",
+            Self::Query(kind) => kind.sqlstate(),
         }
     }
 
@@ -87,21 +48,20 @@ impl FailureKind {
         match self {
             Self::Unauthenticated => Code::Unauthenticated,
             Self::Denied => Code::PermissionDenied,
-            Self::UnknownTable => Code::NotFound,
-            Self::Unsupported => Code::Unimplemented,
-            Self::Limit => Code::ResourceExhausted,
-            Self::Time => Code::DeadlineExceeded,
-            Self::Cancelled => Code::Cancelled,
             Self::Stopping => Code::Unavailable,
-            Self::OutOfRange => Code::OutOfRange,
-            Self::Conflict => Code::Aborted,
-            Self::Syntax
-            | Self::Invalid
-            | Self::UnknownColumn
-            | Self::DivisionByZero
-            | Self::NotNull
-            | Self::Data => Code::InvalidArgument,
-            Self::Internal => Code::Internal,
+            Self::Query(kind) => match kind {
+                ErrorKind::UnknownTable => Code::NotFound,
+                ErrorKind::DuplicateTable => Code::AlreadyExists,
+                ErrorKind::Unsupported => Code::Unimplemented,
+                ErrorKind::InUse => Code::FailedPrecondition,
+                ErrorKind::Limit => Code::ResourceExhausted,
+                ErrorKind::Time => Code::DeadlineExceeded,
+                ErrorKind::Cancelled => Code::Cancelled,
+                ErrorKind::OutOfRange => Code::OutOfRange,
+                ErrorKind::Conflict => Code::Aborted,
+                ErrorKind::Internal => Code::Internal,
+                _ => Code::InvalidArgument,
+            },
         }
     }
 }
@@ -128,12 +88,12 @@ impl Failure {
 
     /// The server does not support the request.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(FailureKind::Unsupported, message)
+        Self::new(FailureKind::Query(ErrorKind::Unsupported), message)
     }
 
     /// A request with wrong parameters.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(FailureKind::Invalid, message)
+        Self::new(FailureKind::Query(ErrorKind::Invalid), message)
     }
 }
 
@@ -171,7 +131,7 @@ impl From<DataFusionError> for Failure {
         {
             return failure.clone();
         }
-        let kind = kind_of(&error, root);
+        let kind = FailureKind::Query(ErrorKind::of(&error));
         let message = match root {
             // A syntax error is one line, the position included.
             DataFusionError::SQL(..) => root.strip_backtrace(),
@@ -182,59 +142,6 @@ impl From<DataFusionError> for Failure {
     }
 }
 
-fn kind_of(error: &DataFusionError, root: &DataFusionError) -> FailureKind {
-    if let Some(row) = RowError::of(error) {
-        let message = row.to_string();
-        return match message.to_ascii_lowercase() {
-            message if message.contains("divi") => FailureKind::DivisionByZero,
-            message if message.contains("overflow") => FailureKind::OutOfRange,
-            _ => FailureKind::Data,
-        };
-    }
-    match root {
-        DataFusionError::SQL(..) => FailureKind::Syntax,
-        DataFusionError::SchemaError(inner, _) => match inner.as_ref() {
-            SchemaError::FieldNotFound { .. } => FailureKind::UnknownColumn,
-            _ => FailureKind::Invalid,
-        },
-        DataFusionError::Plan(message) if is_unknown_table(message) => FailureKind::UnknownTable,
-        DataFusionError::NotImplemented(_) => FailureKind::Unsupported,
-        DataFusionError::ResourcesExhausted(_) => FailureKind::Limit,
-        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
-            ArrowError::DivideByZero => FailureKind::DivisionByZero,
-            ArrowError::ArithmeticOverflow(_) => FailureKind::OutOfRange,
-            _ => FailureKind::Data,
-        },
-        DataFusionError::External(inner) => kind_of_galatea(inner.as_ref()),
-        DataFusionError::Execution(_)
-        | DataFusionError::ObjectStore(_)
-        | DataFusionError::ParquetError(_)
-        | DataFusionError::IoError(_) => FailureKind::Data,
-        DataFusionError::Internal(_) => FailureKind::Internal,
-        _ => FailureKind::Invalid,
-    }
-}
-
-/// The kind of an error of Galatea or of another library.
-fn kind_of_galatea(error: &(dyn std::error::Error + Send + Sync + 'static)) -> FailureKind {
-    match error.downcast_ref() {
-        Some(SqlError::TooMany { .. }) => return FailureKind::Limit,
-        Some(_) => return FailureKind::Unsupported,
-        None => {}
-    }
-    match error.downcast_ref() {
-        Some(ChangeError::NotNull { .. }) => FailureKind::NotNull,
-        Some(ChangeError::Conflict { .. }) => FailureKind::Conflict,
-        Some(ChangeError::Replaced { .. }) => FailureKind::UnknownTable,
-        Some(ChangeError::Kind { .. } | ChangeError::Clause { .. }) => FailureKind::Unsupported,
-        _ => FailureKind::Data,
-    }
-}
-
-fn is_unknown_table(message: &str) -> bool {
-    message.starts_with("table '") && message.contains("not found")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,7 +149,7 @@ mod tests {
     #[test]
     fn kinds_have_a_status_and_a_sqlstate() {
         let failure: Failure = DataFusionError::Plan("table 'a.b.c' not found".to_string()).into();
-        assert_eq!(failure.kind, FailureKind::UnknownTable);
+        assert_eq!(failure.kind, FailureKind::Query(ErrorKind::UnknownTable));
         assert_eq!(failure.kind.sqlstate(), "42P01");
         assert_eq!(Status::from(failure).code(), Code::NotFound);
 
@@ -254,7 +161,7 @@ mod tests {
         );
 
         let failure: Failure = ArrowError::DivideByZero.into();
-        assert_eq!(failure.kind, FailureKind::DivisionByZero);
+        assert_eq!(failure.kind, FailureKind::Query(ErrorKind::DivisionByZero));
         assert_eq!(failure.kind.sqlstate(), "22012");
     }
 }

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, exec_datafusion_err, internal_err};
+use datafusion::common::exec_datafusion_err;
 use datafusion::dataframe::DataFrame;
-use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
@@ -70,40 +66,6 @@ pub(crate) fn start(ctx: Context, work: Work) -> BoxFuture<'static, Result<Optio
 fn is_carried_out(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())
 }
-
-/// A plan with rows in place of its `VALUES`. The columns of both are `column1`, `column2`, and so on.
-///
-/// # Errors
-/// The plan has no such `VALUES`.
-pub(crate) fn with_rows(
-    plan: LogicalPlan,
-    columns: &SchemaRef,
-    rows: Vec<RecordBatch>,
-) -> Result<LogicalPlan> {
-    let table = MemTable::try_new(Arc::clone(columns), vec![rows])?;
-    let source = provider_as_source(Arc::new(table));
-    let names = columns.fields().iter().enumerate();
-    let names: Vec<Expr> = names
-        .map(|(number, field)| {
-            let column = Expr::Column(Column::new(Some(ROWS), field.name()));
-            column.alias(format!("column{}", number + 1))
-        })
-        .collect();
-    let scan = LogicalPlanBuilder::scan(ROWS, source, None)?
-        .project(names)?
-        .build()?;
-    let changed = plan.transform_down(|node| match node {
-        LogicalPlan::Values(_) => Ok(Transformed::new(scan.clone(), true, TreeNodeRecursion::Stop)),
-        node => Ok(Transformed::no(node)),
-    })?;
-    match changed.transformed {
-        true => Ok(changed.data),
-        false => internal_err!("the plan of an INSERT has no VALUES"),
-    }
-}
-
-/// The name of the table of inserted rows.
-const ROWS: &str = "copied_rows";
 
 /// A table of a schema of the session, with its name.
 pub(crate) type NamedTable = (String, Arc<dyn datafusion::catalog::TableProvider>);

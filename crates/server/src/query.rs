@@ -17,7 +17,7 @@ use metrics::{counter, histogram};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::metrics::{QUERIES, ROWS, SECONDS};
 use crate::planning::{self, Context, Started, Work};
 use crate::state::{Account, Permit, Shared, Ticket};
@@ -99,7 +99,7 @@ impl Rows {
 
 fn panicked() -> Failure {
     Failure::new(
-        FailureKind::Internal,
+        FailureKind::Query(ErrorKind::Internal),
         "internal error: the query panicked; this is a bug, please report it",
     )
 }
@@ -212,9 +212,9 @@ async fn run(
     let outcome = tokio::select! {
         biased;
         failure = ticket.stopped() => Err(failure),
-        () = batches.closed() => Err(Failure::new(FailureKind::Cancelled, "the client left")),
+        () = batches.closed() => Err(Failure::new(FailureKind::Query(ErrorKind::Cancelled), "the client left")),
         () = time => Err(Failure::new(
-            FailureKind::Time,
+            FailureKind::Query(ErrorKind::Time),
             format!("the query took longer than {:?}, the maximum (limits.time)", limit.unwrap_or_default()),
         )),
         outcome = send(ctx, work, rows, &mut progress, ticket, batches) => outcome,
@@ -272,14 +272,17 @@ async fn send(
             && sent > limit
         {
             return Err(Failure::new(
-                FailureKind::Limit,
+                FailureKind::Query(ErrorKind::Limit),
                 format!(
                     "the result has more than {limit} rows, the maximum (limits.rows)\nhint: add LIMIT {limit}"
                 ),
             ));
         }
         if batches.send(Ok(batch)).await.is_err() {
-            return Err(Failure::new(FailureKind::Cancelled, "the client left"));
+            return Err(Failure::new(
+                FailureKind::Query(ErrorKind::Cancelled),
+                "the client left",
+            ));
         }
         progress.rows = sent;
         if let Some(statement) = &ticket.statement {
@@ -344,7 +347,7 @@ mod tests {
         assert!(rows.next().await.unwrap().is_ok());
         assert_eq!(
             rows.next().await.unwrap().unwrap_err().kind,
-            FailureKind::Internal
+            FailureKind::Query(ErrorKind::Internal)
         );
         assert!(rows.next().await.is_none());
         assert!(Rows::none().next().await.is_none());

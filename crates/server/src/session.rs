@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{ParamValues, ScalarValue, internal_err};
 use datafusion::dataframe::DataFrame;
+use datafusion::datasource::MemTable;
 use datafusion::error::Result as PlanResult;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 use lru::LruCache;
 use metrics::gauge;
@@ -20,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::time::timeout;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::metrics::{REFUSED, SESSIONS};
 use crate::opaque::Opaque;
 use crate::planning::{self, Context, Frame, Work};
@@ -122,7 +123,9 @@ impl Prepared {
             return internal_err!("a statement without a plan has no VALUES");
         };
         let (state, plan) = DataFrame::clone(frame).into_parts();
-        let frame = DataFrame::new(state, planning::with_rows(plan, columns, rows)?);
+        let table: Arc<dyn TableProvider> = Arc::new(MemTable::try_new(Arc::clone(columns), vec![rows])?);
+        let places: Vec<usize> = (0..columns.fields().len()).collect();
+        let frame = DataFrame::new(state, galatea::with_rows(plan, &table, &places)?);
         Ok(Self {
             frame: Some(Opaque::new(frame)),
             ..self.clone()
@@ -134,22 +137,7 @@ impl Prepared {
 const PARAMETERS: usize = 65_535;
 
 fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, Failure> {
-    let mut types = plan.get_parameter_types()?;
-    // A cast determines the type of its parameter.
-    let _ = plan.apply_with_subqueries(|node| {
-        for expression in node.expressions() {
-            let _ = expression.apply(|part| {
-                if let Expr::Cast(cast) = part
-                    && let Expr::Placeholder(placeholder) = cast.expr.as_ref()
-                {
-                    let known = types.entry(placeholder.id.clone()).or_insert(None);
-                    known.get_or_insert_with(|| cast.field.data_type().clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
+    let types = galatea::parameter_types(plan)?;
     let mut numbered = Vec::new();
     for (name, data_type) in types {
         let number = name
@@ -235,7 +223,7 @@ impl Session {
         };
         let catalog = ctx.catalog(CATALOG).ok_or_else(|| {
             Failure::new(
-                FailureKind::Internal,
+                FailureKind::Query(ErrorKind::Internal),
                 "internal error: the session has no catalog",
             )
         })?;
@@ -321,7 +309,7 @@ impl Session {
         let planned = match limit {
             Some(limit) => timeout(limit, planning).await.map_err(|_| {
                 Failure::new(
-                    FailureKind::Time,
+                    FailureKind::Query(ErrorKind::Time),
                     format!("planning took longer than {limit:?} (limits.time)"),
                 )
             })?,
@@ -329,7 +317,7 @@ impl Session {
         };
         let prepared = planned.unwrap_or_else(|_| {
             Err(Failure::new(
-                FailureKind::Internal,
+                FailureKind::Query(ErrorKind::Internal),
                 "internal error: planning panicked; this is a bug, please report it",
             ))
         });
@@ -444,7 +432,10 @@ impl Session {
 
 /// The error of a cancelled query.
 pub(crate) fn cancelled() -> Failure {
-    Failure::new(FailureKind::Cancelled, "the query was cancelled on request")
+    Failure::new(
+        FailureKind::Query(ErrorKind::Cancelled),
+        "the query was cancelled on request",
+    )
 }
 
 /// A task that ends when it is dropped.

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use galatea::EngineSettings;
 
 use crate::access::Role;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::planning::{self, Context};
 use crate::session_statement;
 use crate::statement_text::{dialect_of, words};
@@ -319,7 +319,7 @@ fn check_setting(name: &ObjectName, value: &str, role: &Role) -> Result<(), Fail
             "clients may not change the setting {name}\nhint: the administrator sets it by [settings] or --set"
         ))),
         false => Err(Failure::new(
-            FailureKind::Invalid,
+            FailureKind::Query(ErrorKind::Invalid),
             format!("unrecognized configuration parameter \"{name}\""),
         )),
     }
@@ -487,7 +487,11 @@ mod tests {
             "USE a",
         ] {
             let failure = check_as(&role, text).await.expect_err(text);
-            assert_eq!(failure.kind, FailureKind::Unsupported, "{text}: {failure}");
+            assert_eq!(
+                failure.kind,
+                FailureKind::Query(ErrorKind::Unsupported),
+                "{text}: {failure}"
+            );
         }
         for (text, class) in [
             ("BEGIN", Class::Nothing),
@@ -506,6 +510,6 @@ mod tests {
     async fn deep_statements_are_refused() {
         let text = format!("SELECT {}1{}", "(".repeat(1000), ")".repeat(1000));
         let failure = check_as(&reader(), &text).await.expect_err("too deep");
-        assert_ne!(failure.kind, FailureKind::Internal, "{failure}");
+        assert_ne!(failure.kind, FailureKind::Query(ErrorKind::Internal), "{failure}");
     }
 }

@@ -5,9 +5,11 @@
 //! messages for common causes. Every other error is shown unchanged.
 
 mod caret;
+mod kind;
 mod raised;
 
 pub use caret::Origin;
+pub use kind::ErrorKind;
 pub use raised::raised_at;
 
 use datafusion::common::{SchemaError, Span};

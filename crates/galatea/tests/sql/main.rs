@@ -34,6 +34,7 @@ mod files;
 #[path = "../../../bench/src/random/files.rs"]
 mod files_of_tables;
 mod front;
+mod front_parts;
 mod groups;
 mod guards;
 mod heavy_keys;

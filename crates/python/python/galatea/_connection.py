@@ -145,7 +145,8 @@ def connect(
     the progress of queries that run for more than a second: `None` on terminals and in Jupyter only.
     """
     if isinstance(database, Mapping):
-        database, settings = None, {**database, **(settings or {})}
+        settings = {**database, **(settings or {})}
+        database = None
     pairs = [(name, _value(value)) for name, value in (settings or {}).items()]
     pairs += [
         ("galatea." + name.replace("__", "."), _value(value)) for name, value in galatea_settings.items()

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tonic::transport::server::TlsConnectInfo;
 use tonic::{Request, Status};
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::password::{new_token, token_hash};
 use crate::session::{Prepared, Session};
 use crate::state::{Account, Shared, Ticket};
@@ -216,7 +216,9 @@ impl FlightSessions {
             (None, Credentials::None) => return Err(required().into()),
         };
         let session = match FlightSession::open(&self.shared, &account) {
-            Err(failure) if failure.kind == FailureKind::Limit && self.replace(&account) => {
+            Err(failure)
+                if failure.kind == FailureKind::Query(ErrorKind::Limit) && self.replace(&account) =>
+            {
                 FlightSession::open(&self.shared, &account)
             }
             opened => opened,

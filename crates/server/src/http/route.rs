@@ -20,7 +20,7 @@ use super::sampler::Sampler;
 use super::trace::trace;
 use super::viewer::{self, Viewer};
 use crate::activity::{Past, Statement};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::feed::{Cancelled, StatementDetail};
 use crate::recorder;
 use crate::state::{Shared, Ticket};
@@ -231,7 +231,7 @@ impl Web {
                 let by = &viewer.account.name;
                 tracing::info!(target: "galatea::server", user = by, statement = ticket.number, "cancelled on the page");
                 let message = format!("the query was cancelled on the page of the server by {by}");
-                ticket.stop(Failure::new(FailureKind::Cancelled, message));
+                ticket.stop(Failure::new(FailureKind::Query(ErrorKind::Cancelled), message));
                 Ok(json(&Cancelled { id: ticket.number }))
             }
             Found::Ended(past) => Err(Refusal::ended(format!(

@@ -17,7 +17,7 @@ use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
 use super::cursor_table::CatalogWithCursors;
 use super::cursors::Cursors;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::tables::CATALOG;
 
 /// The version that clients see. Drivers choose their catalog queries by it.
@@ -46,7 +46,7 @@ pub(super) fn install(
 ) -> std::result::Result<(), Failure> {
     setup_pg_catalog(ctx, CATALOG, EmptyContextProvider).map_err(|error| {
         Failure::new(
-            FailureKind::Internal,
+            FailureKind::Query(ErrorKind::Internal),
             format!("internal error: no pg_catalog: {error}"),
         )
     })?;

@@ -9,7 +9,7 @@ use super::commands::Parameters;
 use super::copy_rows::Copying;
 use super::cursors::Cursors;
 use super::registry::Registry;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::password::Exchange;
 use crate::session::{Prepared, Session};
 use crate::state::Shared;
@@ -72,7 +72,7 @@ impl Connection {
         }
         if prepared.len() >= STATEMENTS {
             return Err(Failure::new(
-                FailureKind::Limit,
+                FailureKind::Query(ErrorKind::Limit),
                 format!(
                     "the connection has {STATEMENTS} prepared statements, the maximum\nhint: DEALLOCATE some"
                 ),

@@ -2,7 +2,7 @@
 
 use pgwire::error::{ErrorInfo, PgWireError};
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 
 fn info(severity: &str, failure: Failure) -> ErrorInfo {
     let (message, hint) = match failure.message.split_once("\nhint: ") {
@@ -26,7 +26,10 @@ pub(super) fn fatal(failure: Failure) -> PgWireError {
 
 /// An error of a statement, with its SQLSTATE. A line that begins with `hint: ` is the hint.
 pub(super) fn error_state(state: &str, message: impl Into<String>) -> PgWireError {
-    let mut info = info("ERROR", Failure::new(FailureKind::Invalid, message));
+    let mut info = info(
+        "ERROR",
+        Failure::new(FailureKind::Query(ErrorKind::Invalid), message),
+    );
     info.code = state.to_string();
     PgWireError::UserError(Box::new(info))
 }
@@ -47,5 +50,5 @@ pub(super) fn warning(message: &str) -> ErrorInfo {
 
 /// An error of the arguments of a statement.
 pub(super) fn invalid(message: impl Into<String>) -> PgWireError {
-    error(Failure::new(FailureKind::Invalid, message))
+    error(Failure::new(FailureKind::Query(ErrorKind::Invalid), message))
 }

@@ -17,7 +17,7 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use super::catalog::{self, SERVER_VERSION};
 use super::connection::Connection;
 use super::errors::{fatal, fatal_state};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::password::{Exchange, MECHANISM};
 use crate::session::Session;
 use crate::state::Account;
@@ -86,7 +86,7 @@ impl Connection {
         });
         let opened = opened.await.unwrap_or_else(|_| {
             Err(Failure::new(
-                FailureKind::Internal,
+                FailureKind::Query(ErrorKind::Internal),
                 "internal error: the session could not be opened",
             ))
         });

@@ -32,7 +32,7 @@ use super::cursors::{self, CursorStatement};
 use super::errors::{error, invalid};
 use super::execution::RowsTo;
 use super::rows;
-use crate::failure::Failure;
+use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::session::Prepared;
 use crate::statement::Class;
 use crate::statement_text::split;
@@ -158,7 +158,7 @@ impl Connection {
 /// A copy that a caller does not begin itself.
 fn unexpected_copy() -> PgWireError {
     error(Failure::new(
-        crate::failure::FailureKind::Internal,
+        FailureKind::Query(ErrorKind::Internal),
         "internal error: COPY FROM STDIN has no response of rows; this is a bug, please report it",
     ))
 }
@@ -279,7 +279,7 @@ impl QueryParser for Planner {
             (None, _) => Ok(None),
             (Some(statement), true) => self.0.plan(&statement, types).await.map(Some),
             (Some(_), false) => Err(error(Failure::new(
-                crate::failure::FailureKind::Syntax,
+                FailureKind::Query(ErrorKind::Syntax),
                 "cannot insert multiple commands into a prepared statement",
             ))),
         }

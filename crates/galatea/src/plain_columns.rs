@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 const LIMIT: usize = i32::MAX as usize;
 
 /// The schema with strings and binaries in place of views, also in lists, structs and maps.
-pub(crate) fn schema_without_views(schema: &SchemaRef) -> SchemaRef {
+pub fn schema_without_views(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().map(field_without_views).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
@@ -43,7 +43,7 @@ fn type_without_views(data_type: &DataType) -> DataType {
 ///
 /// # Errors
 /// An error of Arrow if a type in a column cannot be converted.
-pub(crate) fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
+pub fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
     if batch.schema_ref().fields() == schema.fields() {
         return Ok(vec![batch]);
     }

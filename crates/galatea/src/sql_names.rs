@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 
 /// The SQL name of a column's type: `BIGINT`, `DECIMAL(10, 2)`, `VARCHAR[]`. Types without a name in SQL have
 /// Arrow's.
-pub(crate) fn sql_name(data_type: &DataType) -> String {
+pub fn sql_name(data_type: &DataType) -> String {
     let name = match data_type {
         DataType::Null => "NULL",
         DataType::Boolean => "BOOLEAN",
