@@ -50,7 +50,9 @@ impl Database for GalateaDatabase {
         &self,
         options: impl IntoIterator<Item = (OptionConnection, OptionValue)>,
     ) -> Result<GalateaConnection> {
-        let ctx = self.shared.session(&self.settings)?;
+        let (shared, settings) = (Arc::clone(&self.shared), self.settings.clone());
+        let operation = Running::default().begin(&self.shared.threads, None);
+        let ctx = operation.run(async move { shared.session(&settings) })?;
         let mut connection = GalateaConnection::new(Arc::clone(&self.shared), ctx, self.preferences);
         let mut options: Vec<_> = options.into_iter().collect();
         // The catalog precedes the schema in it.

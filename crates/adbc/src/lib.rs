@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The C interface is that of the crate `adbc_ffi`. All work of the engine runs on threads of its own
-//! ([`threads`]), so a panic there becomes an error, and does not reach the caller.
+//! (`threads`), so a panic there becomes an error, and does not reach the caller.
 //! `docs/src/guide/adbc.md` describes the use.
 #![forbid(unsafe_code)]
 
