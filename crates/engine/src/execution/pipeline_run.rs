@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
             in_order: self.may_be_in_order(),
             heap: HeapBuild {
                 search: self.config.page_search.search(),
-                check: cfg!(debug_assertions) && info.emulated,
+                check: info.emulated,
                 count: self.config.page_statistics.0,
             },
             build_sides: self.config.lookup_memory,

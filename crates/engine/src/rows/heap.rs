@@ -116,7 +116,7 @@ impl RowHeap {
     ///
     /// # Errors
     /// A kernel freed a page twice, or freed an address outside of the pages (detected on the emulated
-    /// device, in builds with debug assertions); a failure of the device.
+    /// device); a failure of the device.
     pub(crate) fn keep(
         mut self,
         runtime: &DeviceRuntime,
