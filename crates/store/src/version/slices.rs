@@ -33,12 +33,15 @@ pub(crate) struct Slice {
 #[derive(Debug, Default)]
 pub(crate) struct Slices(Mutex<Known>);
 
+/// The predicates of a query, all of which are true for the rows that it needs.
+type Predicates = Vec<Arc<dyn PhysicalExpr>>;
+
 #[derive(Debug, Default)]
 struct Known {
     /// The least recently used first.
     slices: Vec<Arc<Slice>>,
     /// Constant predicates with the rows that they select; the least recently used first.
-    selections: Vec<(Vec<Arc<dyn PhysicalExpr>>, Arc<Selection>)>,
+    selections: Vec<(Predicates, Arc<Selection>)>,
     /// Bytes of files that slices have read, by column, since the column was last loaded whole.
     spent: HashMap<usize, u64>,
 }

@@ -51,7 +51,7 @@ pub(super) async fn select(
         .collect::<Vec<_>>();
     let used: BTreeSet<usize> = predicates
         .iter()
-        .flat_map(|predicate| collect_columns(predicate))
+        .flat_map(collect_columns)
         .map(|column| column.index())
         .filter(|index| *index < files.schema.fields().len())
         .collect();

@@ -15,6 +15,7 @@ use arrow::compute::concat;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column as ColumnName, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 
@@ -107,15 +108,12 @@ impl Candidates {
         for of_file in indexed {
             for group in of_file.index.groups() {
                 let all = self.metadata(of_file.file, group).num_rows().max(0) as usize;
-                rows.insert((of_file.file, group), vec![0..all]);
+                rows.insert((of_file.file, group), std::iter::once(0..all).collect());
             }
         }
         for predicate in &self.predicates {
             for conjunct in split_conjunction(predicate) {
-                let used: BTreeSet<usize> = collect_columns(conjunct)
-                    .iter()
-                    .map(|column| column.index())
-                    .collect();
+                let used: BTreeSet<usize> = collect_columns(conjunct).iter().map(ColumnExpr::index).collect();
                 if let (Some(column), 1) = (used.first(), used.len()) {
                     self.exclude(indexed, *column, conjunct, &mut rows);
                 }
@@ -351,6 +349,7 @@ impl PruningStatistics for PageStatistics {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges of rows")]
 mod tests {
     use super::*;
 
