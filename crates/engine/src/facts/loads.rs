@@ -18,7 +18,7 @@ pub(super) fn column_chunks(load: &LoadReport) -> Option<String> {
         "{} decoded on the GPU, {on_host} on the CPU{reasons}",
         load.on_device
     );
-    (load.on_device + on_host > 0).then(|| sides)
+    (load.on_device + on_host > 0).then_some(sides)
 }
 
 /// The bytes that a load has read, with time and rate.
@@ -26,7 +26,7 @@ pub(super) fn from_files(load: &LoadReport) -> Option<String> {
     let rate = load.bytes_read as f64 / load.time.as_secs_f64().max(f64::MIN_POSITIVE);
     let (read, time) = (size(load.bytes_read), milliseconds(load.time));
     let read = format!("{read} in {time} at {}", gigabytes(rate));
-    (load.bytes_read > 0).then(|| read)
+    (load.bytes_read > 0).then_some(read)
 }
 
 /// The numbers of row groups and pages that a load has read and skipped.
@@ -63,7 +63,7 @@ pub(super) fn from_disk(load: &LoadReport) -> Option<String> {
     let (read, time) = (size(load.disk_bytes), milliseconds(load.disk_time));
     let columns = load.disk_columns;
     let read = format!("{columns} columns, {read} in {time} at {}", gigabytes(rate));
-    (columns > 0).then(|| read)
+    (columns > 0).then_some(read)
 }
 
 /// A number of bytes per second.

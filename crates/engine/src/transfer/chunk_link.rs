@@ -27,6 +27,9 @@ const _: () = assert!(BLOCK_CODES == PACKED_BLOCK_CODES);
 /// Alignment of packed codes in a buffer of the ring.
 const ALIGNMENT: usize = 256;
 
+/// A part of host memory.
+type MemoryPart = (Arc<HostMemory>, Range<usize>);
+
 /// Bytes of a copy, if the transfer method is a pinned copy in pieces.
 const PIECE: usize = 1 << 20;
 
@@ -210,12 +213,9 @@ impl<'r> ChunkLink<'r> {
 
     /// Pins the parts of host memory with these views for one batch of copies. Memory that cannot be pinned
     /// is copied unpinned.
-    fn pin<'v>(
-        &self,
-        views: impl Iterator<Item = &'v HostView>,
-    ) -> Result<Vec<(Arc<HostMemory>, Range<usize>)>, DeviceError> {
+    fn pin<'v>(&self, views: impl Iterator<Item = &'v HostView>) -> Result<Vec<MemoryPart>, DeviceError> {
         // Views share pages of memory, which can be pinned once.
-        let mut parts: Vec<(Arc<HostMemory>, Range<usize>)> = Vec::new();
+        let mut parts: Vec<MemoryPart> = Vec::new();
         for view in views {
             let range = view.offset()..view.offset() + view.len();
             match parts

@@ -28,8 +28,8 @@ impl Estimator {
             | PlanNode::Sort(_)
             | PlanNode::Merge(_)
             | PlanNode::Requirement(_)
-            | PlanNode::Limit { .. } => inputs().sum(),
-            PlanNode::Union(_) => inputs().sum(),
+            | PlanNode::Limit { .. }
+            | PlanNode::Union(_) => inputs().sum(),
             PlanNode::Join(Join::Cross(_)) => inputs().product(),
             PlanNode::Join(_) => self.joined_rows(plan),
             PlanNode::Aggregate(aggregate) => self.most_groups(aggregate),
@@ -101,7 +101,7 @@ fn most_values(column: &ColumnStatistics) -> Option<f64> {
         }
     };
     let (least, greatest) = (number(&column.min_value)?, number(&column.max_value)?);
-    (least <= greatest).then(|| greatest - least + 2.0)
+    (least <= greatest).then_some(greatest - least + 2.0)
 }
 
 #[cfg(test)]
