@@ -384,7 +384,7 @@ mod tests {
         let programs = galatea_kernels::query_programs().into_iter();
         let origin = |program: Program| {
             let compiled = runtime.device.compile(&program).expect("it compiles");
-            (program.name.to_string(), compiled.origin)
+            (program.name.clone(), compiled.origin)
         };
         programs.map(origin).collect()
     }

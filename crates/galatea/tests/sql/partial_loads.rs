@@ -384,10 +384,7 @@ fn random_predicate(random: &mut SmallRng, count: i64, depth: u32) -> String {
 /// Random predicates over random files: some queries load parts, later ones other parts or whole columns.
 #[tokio::test]
 async fn random_predicates_over_random_files() {
-    let seed: u64 = match std::env::var("GALATEA_SEED") {
-        Ok(seed) => seed.parse().expect("a number"),
-        Err(_) => rand::rng().random(),
-    };
+    let seed = galatea_device::environment::seed();
     println!("seed {seed}");
     let mut random = SmallRng::seed_from_u64(seed);
     for round in 0..6 {

@@ -102,7 +102,7 @@ async fn null_counts_skip_row_groups_if_they_are_known() {
 async fn bounds_that_contradict_each_other_are_not_used() {
     let batch = table(vec![("n", numbers(800)), ("m", numbers(800))]);
     let inverted = |group: usize, column: usize, known: Option<&Statistics>| match (known?, column) {
-        (Statistics::Int64(known), 0) if group % 2 == 0 => Some(Statistics::int64(
+        (Statistics::Int64(known), 0) if group.is_multiple_of(2) => Some(Statistics::int64(
             known.max_opt().copied(),
             known.min_opt().copied(),
             None,
@@ -185,7 +185,7 @@ async fn shortened_bounds_of_strings_are_bounds() {
     let values = (0..800).map(|row| match row / 100 {
         // All values have the same first 64 bytes.
         0 => format!("{long}{row}"),
-        1 => format!("{long}"),
+        1 => long.clone(),
         2 => "\u{10ffff}".repeat(30),
         group => format!("{group}{}", "\u{e9}".repeat(60)),
     });
