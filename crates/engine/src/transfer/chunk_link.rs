@@ -16,7 +16,7 @@ use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
 use galatea_memory::regions::Ablation;
-use galatea_memory::transfer::Method;
+use galatea_memory::transfer::{Method, TransferOptions, pieces};
 use galatea_store::{BLOCK_CODES, ChunkData, Column, PackedCodes};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,9 +29,6 @@ const ALIGNMENT: usize = 256;
 
 /// A part of host memory.
 type MemoryPart = (Arc<HostMemory>, Range<usize>);
-
-/// Bytes of a copy, if the transfer method is a pinned copy in pieces.
-const PIECE: usize = 1 << 20;
 
 /// Number of buffers for packed codes: chunks that are copied while one waits to be unpacked.
 const RING: usize = 6;
@@ -248,17 +245,17 @@ impl<'r> ChunkLink<'r> {
     }
 }
 
-/// The copies in pieces of at most [`PIECE`] bytes.
+/// The copies in the pieces of [`Method::PinnedPieces`].
 fn split(copies: &[(usize, HostView)]) -> Result<Vec<(usize, HostView)>, DeviceError> {
-    let mut pieces = Vec::new();
-    for (target, view) in copies {
-        for start in (0..view.len()).step_by(PIECE) {
-            let length = PIECE.min(view.len() - start);
-            let piece = HostView::new(Arc::clone(view.memory()), view.offset() + start, length)?;
-            pieces.push((target + start, piece));
-        }
-    }
-    Ok(pieces)
+    let most = TransferOptions::default().piece_bytes;
+    let parts = copies.iter().flat_map(|(target, view)| {
+        pieces(0..view.len(), most).map(move |piece| {
+            let start = view.offset() + piece.start;
+            let part = HostView::new(Arc::clone(view.memory()), start, piece.len())?;
+            Ok((target + piece.start, part))
+        })
+    });
+    parts.collect()
 }
 
 /// Bytes that packed codes use in a buffer of the ring.

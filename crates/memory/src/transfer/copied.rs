@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, HostMemory, HostView, Stream};
 
-use super::{Method, Result, Transfer, TransferError, TransferOptions};
+use super::{Method, Result, Transfer, TransferError, TransferOptions, pieces};
 
 /// Two buffers on the device that ranges use alternately.
 #[derive(Debug)]
@@ -108,14 +108,6 @@ impl Copied {
             hint: "use another method",
         })?)
     }
-}
-
-/// The parts of a range, of at most `piece` bytes.
-fn pieces(range: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> {
-    let end = range.end;
-    range
-        .step_by(piece.min(isize::MAX as usize))
-        .map(move |start| start..start.saturating_add(piece).min(end))
 }
 
 impl Transfer for Copied {

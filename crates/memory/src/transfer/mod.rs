@@ -189,6 +189,14 @@ impl Default for TransferOptions {
     }
 }
 
+/// The parts of a range of bytes, of at most `piece` bytes each.
+pub fn pieces(range: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(piece.min(isize::MAX as usize))
+        .map(move |start| start..start.saturating_add(piece).min(end))
+}
+
 /// Host memory with one transfer method. Only one stream may use it at a time.
 ///
 /// The address that [`Transfer::bring`] or [`Transfer::room`] returns is valid for kernels that are queued on

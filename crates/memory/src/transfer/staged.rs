@@ -8,7 +8,7 @@ use galatea_device::{Device, DeviceError, Download, Event, HostMemory, HostView,
 use rayon::prelude::*;
 
 use super::copied::Slots;
-use super::{Method, Result, Transfer, TransferError, TransferOptions};
+use super::{Method, Result, Transfer, TransferError, TransferOptions, pieces};
 
 /// Number of buffers of the ring: one is filled while others are copied from.
 const RING: usize = 4;
@@ -58,13 +58,6 @@ impl Staged {
             next: 0,
         })
     }
-
-    fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (piece, end) = (self.piece, range.end);
-        range
-            .step_by(piece)
-            .map(move |start| start..(start + piece).min(end))
-    }
 }
 
 /// Copies by all threads of a pool.
@@ -86,7 +79,7 @@ impl Transfer for Staged {
     }
 
     fn bring(&mut self, stream: &Stream, range: Range<usize>) -> Result<u64> {
-        let pieces: Vec<_> = self.pieces(range.clone()).collect();
+        let pieces: Vec<_> = pieces(range.clone(), self.piece).collect();
         let slot = self.slots.take(range.len())?;
         for piece in pieces {
             let stage = &mut self.ring[self.next % RING];
@@ -123,7 +116,7 @@ impl Transfer for Staged {
         // Releases memory that copies to the device held.
         stream.synchronize()?;
         let mut under_way: Vec<(Download, Range<usize>, usize)> = Vec::new();
-        let pieces: Vec<_> = self.pieces(range.clone()).collect();
+        let pieces: Vec<_> = pieces(range.clone(), self.piece).collect();
         for piece in pieces
             .into_iter()
             .map(Some)
