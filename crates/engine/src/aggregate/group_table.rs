@@ -215,7 +215,7 @@ impl TableState {
             texts.map(|texts| In(&**texts.region())),
             InOut(&mut pages),
         )?;
-        heap.returned(stream)?;
+        heap.returned(stream, report)?;
         report.pages += stream.read(&pages, ..)?[0];
         report.grown += 1;
         self.slots = runtime.memory().working(self.owner, TABLE, slots);

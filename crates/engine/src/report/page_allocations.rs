@@ -37,16 +37,7 @@ impl PageAllocations {
             self.pool = other.pool;
             self.at_once = other.at_once;
         }
-        let (sum, more) = (&mut self.counts, &other.counts);
-        sum.allocations += more.allocations;
-        sum.failures += more.failures;
-        sum.steps += more.steps;
-        sum.warp_steps += more.warp_steps;
-        sum.warps += more.warps;
-        sum.atomics += more.atomics;
-        sum.collisions += more.collisions;
-        sum.sweeps += more.sweeps;
-        sum.frees += more.frees;
+        self.counts.add_counters(&other.counts);
     }
 
     /// For searches that walk at random, the predicted mean number of steps of an allocation, and the bound

@@ -49,8 +49,6 @@ pub(crate) struct RowHeap {
     pub(crate) chains: RowChains,
     /// Whether the next launch continues one that stopped.
     pub(crate) resume: bool,
-    /// The allocations of the run until the counters were last read, if they are counted.
-    counted: Option<PageAllocations>,
 }
 
 impl RowHeap {
@@ -106,7 +104,6 @@ impl RowHeap {
             heap,
             chains,
             resume: false,
-            counted: None,
         };
         Ok((made, grid))
     }
@@ -123,10 +120,7 @@ impl RowHeap {
         stream: &Stream,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
-        self.count(stream)?;
-        if let Some(allocations) = self.counted.take() {
-            report.add_page_allocations(allocations);
-        }
+        self.count(stream, report)?;
         self.resume = false;
         if self.heap.memory().bytes() <= POLICY.kept_bytes {
             self.heap.region().set_owner(None);
@@ -163,28 +157,29 @@ impl RowHeap {
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
+        report: &mut RunReport,
     ) -> Result<GatheredRows, RunError> {
         let gathered = runtime.making_room(|| self.chains.gather(runtime.device(), stream, &self.heap))?;
         let bytes = self.heap.memory().bytes();
         let gathered = gathered.ok_or_else(|| memory(runtime, "output rows next to each other", bytes))?;
-        self.returned(stream)?;
+        self.returned(stream, report)?;
         Ok(gathered)
     }
 
     /// Resets the heap if its search does not reuse pages. The caller has returned all pages.
-    pub(crate) fn returned(&mut self, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn returned(&mut self, stream: &Stream, report: &mut RunReport) -> Result<(), RunError> {
         if !self.heap.search().reuses() {
-            self.count(stream)?;
+            self.count(stream, report)?;
             self.heap.reset(stream)?;
         }
         Ok(())
     }
 
-    /// Adds the allocations since the last call to `counted`, if the kernels count them.
+    /// Adds the allocations since the last call to `report`, if the kernels count them.
     ///
     /// # Errors
     /// As [`Self::keep`].
-    fn count(&mut self, stream: &Stream) -> Result<(), RunError> {
+    fn count(&mut self, stream: &Stream, report: &mut RunReport) -> Result<(), RunError> {
         let build = self.heap.build();
         if !build.check && !build.count {
             return Ok(());
@@ -198,11 +193,8 @@ impl RowHeap {
             )));
         }
         if build.count {
-            let new = PageAllocations::new(build.search, self.heap.page_count(), counts);
-            match &mut self.counted {
-                Some(before) => before.add(&new),
-                none => *none = Some(new),
-            }
+            let pages = self.heap.page_count();
+            report.add_page_allocations(PageAllocations::new(build.search, pages, counts));
         }
         Ok(())
     }

@@ -71,6 +71,19 @@ impl HeapStatistics {
         }
     }
 
+    /// Adds the counters of other kernels, but not misuse.
+    pub fn add_counters(&mut self, other: &Self) {
+        self.allocations += other.allocations;
+        self.failures += other.failures;
+        self.steps += other.steps;
+        self.warp_steps += other.warp_steps;
+        self.warps += other.warps;
+        self.atomics += other.atomics;
+        self.collisions += other.collisions;
+        self.sweeps += other.sweeps;
+        self.frees += other.frees;
+    }
+
     /// Per-thread average steps, the paper's TAS; `None` without requests.
     #[must_use]
     pub fn thread_average_steps(&self) -> Option<f64> {

@@ -247,7 +247,7 @@ pub(super) fn gather(
     rows: &Rows<'_>,
     report: &mut RunReport,
 ) -> Result<(), RunError> {
-    let gathered = heap.gather(runtime, stream)?;
+    let gathered = heap.gather(runtime, stream, report)?;
     report.pages += gathered.pages;
     if let ResultPlan::Rows(plan) = &bound.result {
         report.link_bytes += rows.take_gathered(stream, plan, layout, &gathered)?;
