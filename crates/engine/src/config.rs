@@ -172,12 +172,12 @@ settings! {
         /// launch after the copies of each: on, off, or auto, which does so for chunk sizes that
         /// `galatea calibrate` has measured to be faster this way. Small chunks may be.
         "tuning.persistent_scan" => pub persistent_scan: PersistentScan = PersistentScan::Auto,
-        /// Method by which chunks of columns cross the link: pinned copies of memory that stays pinned;
-        /// pieces, the same in pieces of 1 MiB; staged, through pinned buffers; pageable, by the driver's
-        /// buffer; dynamic-pinning, pinned for each copy; zero-copy, kernels read pinned memory over the
-        /// link, without copies, if galatea.tuning.transfer_compression is off (a pinned copy otherwise);
-        /// auto, the fastest of pinned, staged and pageable by calibration. Memory that an earlier query
-        /// pinned stays pinned.
+        /// How chunks of columns are transferred to the device. pinned: copies from memory that stays pinned.
+        /// pieces: the same in pieces of 1 MiB. staged: the host copies to pinned buffers first. pageable:
+        /// the driver does. dynamic-pinning: memory is pinned for each copy, which waits for all work of the
+        /// device. zero-copy: nothing is copied, and kernels read pinned memory over the link; packed codes
+        /// (galatea.tuning.transfer_compression) are copied from pinned memory. auto: the fastest of pinned,
+        /// staged and pageable by calibration. Memory that an earlier query pinned stays pinned.
         "tuning.transfer" => pub transfer: TransferChoice = TransferChoice::Auto,
         /// Priority of the session's queries on the device beside those of other sessions: low, normal or
         /// high. Queries of higher priority are admitted first, but no query waits for more than 16 that

@@ -127,8 +127,8 @@ words! {
 }
 
 words! {
-    /// How chunks of columns cross the link to the device (`galatea.tuning.transfer`). The methods of managed
-    /// memory are not among them: the store's memory is not managed.
+    /// How chunks of columns are transferred to the device (`galatea.tuning.transfer`). The methods of
+    /// managed memory are not among them: the store's memory is not managed.
     TransferChoice {
         /// The fastest of pinned, staged and pageable copies, by calibration.
         Auto = "auto",
