@@ -65,10 +65,8 @@ pub(crate) fn bind_nulls<'s>(
 ) -> PlanResult<BoundStatement<'s>> {
     let mut values = HashMap::with_capacity(names.len());
     for (name, field) in names.iter().zip(schema.fields()) {
-        let null = arrow::array::new_null_array(field.data_type(), 1);
-        values.insert(name.clone(), ScalarValue::try_from_array(null.as_ref(), 0)?);
+        values.insert(name.clone(), ScalarValue::try_from(field.data_type())?);
     }
-    debug_assert_eq!(values.len(), names.len());
     Ok(placeholders.numbered(text, &values))
 }
 

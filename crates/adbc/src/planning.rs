@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::compute::sum;
-use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
-use galatea::{BoundStatement, Placeholders, SessionStatement};
+use galatea::{BoundStatement, Placeholders, SessionStatement, changed_rows, is_update};
 
 /// A planned query or update, or the result of a statement that has been executed.
 pub(crate) struct Planned {
@@ -39,18 +37,6 @@ pub(crate) fn plan<'a>(
         let frame = galatea::execute(ctx, plan).await?;
         Ok(Planned { frame, is_update })
     })
-}
-
-/// Whether a plan changes or writes rows.
-pub(crate) fn is_update(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_))
-}
-
-/// The number of rows that an update has changed: the only column of its result.
-pub(crate) fn changed(batch: &RecordBatch) -> u64 {
-    let column = batch.columns().first();
-    let counts = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    counts.and_then(sum).unwrap_or(0)
 }
 
 /// An INSERT of placeholders alone.
@@ -112,7 +98,7 @@ pub(crate) fn insertion<'a>(
 pub(crate) fn update(ctx: &SessionContext, plan: LogicalPlan) -> BoxFuture<'_, Result<u64>> {
     Box::pin(async move {
         let frame = galatea::execute(ctx, plan).await?;
-        Ok(frame.collect().await?.iter().map(changed).sum())
+        Ok(changed_rows(&frame.collect().await?))
     })
 }
 

@@ -17,7 +17,7 @@ use datafusion::error::Result as PlanResult;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use galatea::{BoundStatement, Placeholders, schema_without_views, without_views};
+use galatea::{BoundStatement, Placeholders, changed_rows, is_update, schema_without_views, without_views};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
@@ -25,7 +25,7 @@ use crate::failure::of_statement;
 use crate::ingest;
 use crate::operation::Operation;
 use crate::parameters::{self, Bound};
-use crate::planning::{self, changed};
+use crate::planning;
 
 /// Batches between the plan and its reader.
 const AHEAD: usize = 2;
@@ -255,7 +255,7 @@ async fn each(
     if rows == 0 {
         let statement = parameters::bind_nulls(text, placeholders, names, &bound.schema())?;
         let plan = statement.plan(&ctx.state()).await?;
-        match planning::is_update(&plan) {
+        match is_update(&plan) {
             true => total = Some(0),
             false => drop(output.begin(plan.schema().inner()).await),
         }
@@ -277,7 +277,7 @@ async fn one(
 }
 
 fn updated(frame: DataFrame) -> BoxFuture<'static, PlanResult<u64>> {
-    Box::pin(async move { Ok(frame.collect().await?.iter().map(changed).sum()) })
+    Box::pin(async move { Ok(changed_rows(&frame.collect().await?)) })
 }
 
 /// Sends the batches of a query while it runs.

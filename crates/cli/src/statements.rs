@@ -4,8 +4,6 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::AsArray;
-use arrow::datatypes::UInt64Type;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -171,11 +169,8 @@ pub(crate) async fn copied_to(
     session::register_output(ctx, output.target.clone())?;
     let batches = frame.collect().await?;
     watch.end();
-    let counts = batches.iter().filter(|batch| batch.num_columns() > 0);
-    let counts = counts.filter_map(|batch| batch.column(0).as_primitive_opt::<UInt64Type>());
-    let rows: u64 = counts.flat_map(|counts| counts.values().iter()).sum();
     Ok(Printed {
-        rows: usize::try_from(rows).unwrap_or(usize::MAX),
+        rows: usize::try_from(galatea::changed_rows(&batches)).unwrap_or(usize::MAX),
         for_programs: true,
         ..Printed::default()
     })

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Constraint, plan_err};
 use datafusion::dataframe::DataFrame;
@@ -17,7 +16,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
 
-use crate::changes::check_nulls;
+use crate::changes::in_table;
 
 /// The prefix of the alias; the numbers of the columns follow, separated by spaces.
 pub(crate) const MARK: &str = "__galatea_not_null";
@@ -69,9 +68,15 @@ pub(crate) async fn create(ctx: &SessionContext, create: CreateMemoryTable) -> R
     }
     let partitions = DataFrame::new(state, input).collect_partitioned().await?;
     let partitions = partitions.into_iter().map(|batches| {
-        let batches = batches
-            .into_iter()
-            .map(|batch| with_schema(&batch, &schema, &create));
+        let batches = batches.into_iter().map(|batch| {
+            in_table(
+                "CREATE TABLE",
+                batch.columns(),
+                batch.num_rows(),
+                &schema,
+                &create.name,
+            )
+        });
         batches.collect::<Result<Vec<_>>>()
     });
     let partitions = partitions.collect::<Result<Vec<_>>>()?;
@@ -102,13 +107,4 @@ fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
         fields.collect::<Vec<_>>(),
         schema.metadata().clone(),
     ))
-}
-
-fn with_schema(batch: &RecordBatch, schema: &SchemaRef, create: &CreateMemoryTable) -> Result<RecordBatch> {
-    check_nulls("CREATE TABLE", batch.columns(), schema, &create.name)?;
-    Ok(RecordBatch::try_new_with_options(
-        Arc::clone(schema),
-        batch.columns().to_vec(),
-        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-    )?)
 }

@@ -69,7 +69,7 @@ mod system_tables;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
-pub use changes::ChangeError;
+pub use changes::{ChangeError, changed_rows, is_update};
 pub use database::{DatabaseError, is_database};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;

@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::compute::sum;
-use arrow::datatypes::UInt64Type;
 use datafusion::common::{TableReference, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::MemTable;
@@ -16,7 +13,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
-use galatea::{BoundStatement, QueryReport};
+use galatea::{BoundStatement, QueryReport, changed_rows, is_update};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -104,10 +101,10 @@ async fn plan(
     match plan {
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             let frame = galatea::execute(ctx, plan).await?;
-            match frame.logical_plan() {
-                // EXECUTE of a statement that changes rows.
-                LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => changed(ctx, frame).await,
-                _ => Ok(frame.into()),
+            // EXECUTE of a statement that changes rows.
+            match is_update(frame.logical_plan()) {
+                true => changed(ctx, frame).await,
+                false => Ok(frame.into()),
             }
         }
         LogicalPlan::Dml(dml)
@@ -131,19 +128,10 @@ async fn plan(
 async fn changed(ctx: &SessionContext, frame: DataFrame) -> Result<Planned> {
     let schema = Arc::clone(frame.schema().inner());
     let batches = frame.collect().await?;
-    let affected = Some(count(&batches));
+    let affected = Some(changed_rows(&batches));
     let rows = MemTable::try_new(schema, vec![batches])?;
     let frame = ctx.read_table(Arc::new(rows))?;
     Ok(Planned { frame, affected })
-}
-
-/// The number of rows that the result of a statement contains: its only column.
-fn count(batches: &[RecordBatch]) -> u64 {
-    let counts = batches.iter().filter_map(|batch| {
-        let column = batch.columns().first()?.as_primitive_opt::<UInt64Type>()?;
-        sum(column)
-    });
-    counts.sum()
 }
 
 #[pymethods]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt, stream};
 use metrics::{counter, histogram};
@@ -85,13 +85,7 @@ impl Rows {
     pub(crate) async fn count(mut self) -> Result<u64, Failure> {
         let mut changed = 0;
         while let Some(batch) = self.next().await {
-            let batch = batch?;
-            if let Some(counts) = batch.column_by_name("count")
-                && counts.data_type() == &DataType::UInt64
-            {
-                let counts = counts.as_primitive::<UInt64Type>();
-                changed += counts.iter().flatten().sum::<u64>();
-            }
+            changed += galatea::changed_rows(&[batch?]);
         }
         Ok(changed)
     }

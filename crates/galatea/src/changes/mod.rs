@@ -18,8 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{filter_record_batch, not, prep_null_mask_filter};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::compute::{filter_record_batch, not, prep_null_mask_filter, sum};
+use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, TableReference, exec_err};
 use datafusion::error::{DataFusionError, Result};
@@ -94,6 +94,22 @@ impl From<ChangeError> for DataFusionError {
     }
 }
 
+/// Whether a plan changes or writes rows. Its result is their number ([`changed_rows`]).
+#[must_use]
+pub fn is_update(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_))
+}
+
+/// The number of rows in the result of an update: the sum of its only column.
+#[must_use]
+pub fn changed_rows(result: &[RecordBatch]) -> u64 {
+    let counts = result.iter().filter_map(|batch| {
+        let column = batch.columns().first()?;
+        sum(column.as_primitive_opt::<UInt64Type>()?)
+    });
+    counts.sum()
+}
+
 /// The change of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -145,9 +161,7 @@ impl Change {
             0 => changed.clone(),
             _ => prep_null_mask_filter(changed),
         };
-        check_nulls(self, columns, schema, table)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(schema), columns.to_vec(), &options)?;
+        let rows = in_table(self, columns, batch.num_rows(), schema, table)?;
         let count = changed.true_count() as u64;
         let rows = match self {
             Self::Delete => filter_record_batch(&rows, &not(&changed)?)?,
@@ -157,25 +171,37 @@ impl Change {
     }
 }
 
-/// Checks that columns which are not nullable have no NULL.
+/// A batch of `rows` rows with the schema of its table. The types of the columns may differ from it in
+/// metadata.
 ///
 /// # Errors
 /// [`ChangeError::NotNull`].
-pub(crate) fn check_nulls(
+pub(crate) fn in_table(
     statement: impl fmt::Display,
     columns: &[ArrayRef],
+    rows: usize,
     schema: &SchemaRef,
     table: impl fmt::Display,
-) -> Result<(), ChangeError> {
-    let mut columns = schema.fields().iter().zip(columns);
-    match columns.find(|(field, column)| !field.is_nullable() && column.logical_null_count() > 0) {
-        Some((field, _)) => Err(ChangeError::NotNull {
-            statement: statement.to_string(),
-            table: table.to_string(),
-            column: field.name().clone(),
-        }),
-        None => Ok(()),
+) -> Result<RecordBatch> {
+    let mut each = schema.fields().iter().zip(columns);
+    if let Some((field, _)) =
+        each.find(|(field, column)| !field.is_nullable() && column.logical_null_count() > 0)
+    {
+        let (statement, table) = (statement.to_string(), table.to_string());
+        let column = field.name().clone();
+        return Err(ChangeError::NotNull {
+            statement,
+            table,
+            column,
+        }
+        .into());
     }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns.to_vec(),
+        &options,
+    )?)
 }
 
 /// The statement as a plan that reads the current rows of `target` and replaces them. `is_target`: whether a

@@ -23,7 +23,7 @@ use super::change::current;
 use super::error::DatabaseError;
 use super::files::{self, TableWriter};
 use super::{Database, MANY_FILES, Name};
-use crate::changes::check_nulls;
+use crate::changes::in_table;
 
 /// Rows of a file that is not merged again.
 const LARGE: u64 = 1 << 20;
@@ -118,12 +118,10 @@ impl DataSink for Rows {
         let mut writer = TableWriter::new(folder, self.database.next_file(), &self.name.1, &self.columns);
         let mut rows = 0;
         while let Some(batch) = data.next().await {
-            // The types of the input may differ in metadata.
             let batch = batch?;
-            check_nulls("INSERT", batch.columns(), &self.columns, &self.name.1)?;
-            let batch =
-                arrow::array::RecordBatch::try_new(Arc::clone(&self.columns), batch.columns().to_vec())?;
-            rows += batch.num_rows() as u64;
+            let added = batch.num_rows();
+            let batch = in_table("INSERT", batch.columns(), added, &self.columns, &self.name.1)?;
+            rows += added as u64;
             writer.write(&batch)?;
         }
         // Other statements that change the database wait from here on.
