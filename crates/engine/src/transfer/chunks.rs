@@ -1,23 +1,22 @@
 //! Placement and transfer of a scan's chunks in device memory.
 
+mod choice;
+
 use crate::aggregate::group_table::copies_merge;
 use crate::device::chunk_table::{ChunkTable, LaunchInputs};
 use crate::device::columns::{ChunkAddresses, addresses};
-use crate::device::persistent::running;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
-use crate::rows::memory;
-use crate::transfer::arrivals::{Arrivals, chunks_of_launch};
+use crate::transfer::arrivals::Arrivals;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use crate::transfer::mapped::MappedChunks;
 use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
-use galatea_codegen::aggregate::BLOCK_ROWS;
 use galatea_codegen::bound::BoundPipeline;
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_expression::LookupTable;
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
-use galatea_store::{ChunkData, TableView};
+use galatea_store::TableView;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -142,173 +141,6 @@ pub(crate) struct Wanted<'c> {
 }
 
 impl<'r> ChunkResidency<'r> {
-    /// Assigns locations to the chunks of a scan: pages while memory suffices (evicting only pages that are
-    /// used less, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
-    pub(crate) fn choose(
-        runtime: &'r DeviceRuntime,
-        streams: &QueryStreams,
-        view: &TableView,
-        wanted: Wanted<'_>,
-        scan: Scan<'r>,
-    ) -> Result<Self, RunError> {
-        let Wanted {
-            chunks,
-            keep,
-            done,
-            stops,
-            awaits,
-            method,
-        } = wanted;
-        let manager = runtime.memory();
-        let columns = 0..view.columns.len();
-        let missing = |chunk: usize| -> u64 {
-            let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
-            missing.map(|k| view.columns[k].chunk_layout(chunk, 0).1).sum()
-        };
-        let over = done.unwrap_or(0);
-        let needed: u64 = chunks[over..].iter().map(|chunk| missing(*chunk)).sum();
-        if manager.ablations().has(Ablation::Naive) && needed > scan.room() {
-            return Err(memory(runtime, "the scanned columns", needed));
-        }
-        let coming = chunks[over..].iter().filter(|chunk| missing(**chunk) > 0).count() as u64;
-        // A launch that waits occupies all multiprocessors, and would leave none for unpacking the chunks
-        // that it waits for.
-        let packed = |chunk: usize| {
-            let mut missing = columns.clone().filter(|k| !scan.has(*k, chunk));
-            missing.any(|k| matches!(view.columns[k].chunks[chunk].data, ChunkData::Packed(_)))
-        };
-        let awaits = awaits && !chunks[over..].iter().any(|chunk| packed(*chunk));
-        let bytes = needed.checked_div(coming).unwrap_or(0);
-        let rows = chunks.iter().map(|chunk| view.chunk_rows[*chunk]).max();
-        let together = match awaits {
-            true => chunks_of_launch(bytes, coming),
-            false if stops => 1,
-            false => chunks_behind_copies(bytes, rows.unwrap_or(0).into()),
-        };
-        let slots = match awaits {
-            true => 2 * together,
-            // If memory is scarce, pages make better use of it.
-            false => {
-                let spare = runtime.room() / POLICY.ring / bytes.max(1);
-                spare.min((POLICY.slots * together) as u64) as usize
-            }
-        };
-        let slots = slots.max(POLICY.slots);
-        // Pinning memory may wait for running kernels, and the kernel of a stream does not end.
-        let mut way = match (running(), method) {
-            (0, None) => runtime.chunk_transfer(),
-            (0, Some(method)) => method,
-            _ => Method::Pageable,
-        };
-        let mut mapped = None;
-        if way == Method::ZeroCopy {
-            let away = chunks[over..].iter().copied().filter(|chunk| missing(*chunk) > 0);
-            mapped = MappedChunks::of(runtime, view, away)?;
-            way = mapped.as_ref().map_or(Method::Pinned, |_| Method::ZeroCopy);
-        }
-        let is_mapped = mapped.is_some();
-        // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
-        let mut ring = None;
-        if needed > 0 && !is_mapped && (!keep || needed > scan.room()) {
-            ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
-            scan.make_reserve()?;
-        }
-        // Whether pages may be allocated for a column: always, except with the ablation `WholeRegion`. Then
-        // only columns that fit as a whole get pages.
-        let mut room_left = scan.room();
-        let comes: Vec<bool> = (columns.clone())
-            .map(|k| {
-                let missing = chunks.iter().filter(|chunk| !scan.has(k, **chunk));
-                let bytes: u64 = missing
-                    .map(|chunk| view.columns[k].chunk_layout(*chunk, 0).1)
-                    .sum();
-                let fits = bytes <= room_left;
-                room_left -= if fits { bytes } else { 0 };
-                fits || !manager.ablations().has(Ablation::WholeRegion)
-            })
-            .collect();
-        let find = |chunk: usize, make_room: bool| -> Result<Vec<Option<PagePin>>, RunError> {
-            let places = columns
-                .clone()
-                .map(|k| Ok(scan.page(k, chunk, make_room && comes[k])?));
-            places.collect()
-        };
-        let mut found = Vec::with_capacity(chunks.len());
-        for (position, &chunk) in chunks.iter().enumerate() {
-            let pages = if position < over {
-                Vec::new()
-            } else {
-                find(chunk, false)?
-            };
-            found.push((chunk, pages));
-        }
-        let is_ready = |pages: &[Option<PagePin>]| {
-            pages
-                .iter()
-                .all(|page| page.as_ref().is_some_and(|page| page.is_here()))
-        };
-        let (mut here, away): (Vec<_>, Vec<_>) = match done {
-            None => found.into_iter().partition(|(_, pages)| is_ready(pages)),
-            Some(done) => {
-                let ready = found[done..].iter().take_while(|(_, pages)| is_ready(pages));
-                let away = found.split_off(done + ready.count());
-                (found, away)
-            }
-        };
-        let ready = here.len();
-        if matches!(way, Method::Pinned | Method::PinnedPieces) {
-            pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
-        }
-        let mut room = keep && !is_mapped;
-        for (chunk, mut pages) in away {
-            if room && pages.iter().any(Option::is_none) {
-                pages = find(chunk, true)?;
-                // If one page could not be allocated, the others are not tried: each attempt is expensive.
-                room = pages
-                    .iter()
-                    .zip(&comes)
-                    .all(|(page, comes)| page.is_some() || !comes);
-            }
-            // The memory was available, but others have taken it.
-            if ring.is_none() && !is_mapped && pages.iter().any(Option::is_none) {
-                if manager.ablations().has(Ablation::Naive) {
-                    return Err(memory(runtime, "the scanned columns", needed));
-                }
-                ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
-            }
-            here.push((chunk, pages));
-        }
-        // There may be no chunk at all: an empty table, or one with all chunks skipped by zone maps.
-        let chunk_bytes = chunks.first().map_or(0, |chunk| {
-            let bytes = view.columns.iter().map(|column| column.chunk_layout(*chunk, 0).1);
-            bytes.sum::<u64>()
-        });
-        let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
-        // The chunks of the next launch are copied into slots other than those of this one.
-        let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
-        let together = together.min(halves).max(1);
-        let arrivals = match awaits && together > 1 && !is_mapped {
-            false => None,
-            true => Some(Arrivals::new(runtime, streams, here.len())?),
-        };
-        let (order, pages) = here.into_iter().unzip();
-        Ok(Self {
-            manager,
-            link: ChunkLink::new(runtime, way),
-            scan,
-            order,
-            ready,
-            pages,
-            ring,
-            mapped,
-            queued: VecDeque::new(),
-            ahead,
-            in_flight: VecDeque::new(),
-            together,
-            arrivals,
-        })
-    }
-
     /// The residency of a launch with cached inputs: all chunks are in pages.
     pub(crate) fn kept(runtime: &'r DeviceRuntime, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
@@ -543,27 +375,4 @@ impl<'r> ChunkResidency<'r> {
         }
         Ok(())
     }
-}
-
-/// Maximum number of chunks, of `bytes` bytes and `rows` rows each, in a launch that waits for their copies.
-fn chunks_behind_copies(bytes: u64, rows: u64) -> usize {
-    // One block may process all rows of a launch.
-    let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1));
-    (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
-}
-
-/// Pins the host memory of chunks, so that copies run at link speed.
-fn pin_host_memory(
-    runtime: &DeviceRuntime,
-    view: &TableView,
-    chunks: impl Iterator<Item = usize>,
-) -> Result<(), RunError> {
-    for chunk in chunks {
-        for column in &view.columns {
-            for view in column.chunks[chunk].views() {
-                runtime.device().pin_if_possible(view.memory())?;
-            }
-        }
-    }
-    Ok(())
 }

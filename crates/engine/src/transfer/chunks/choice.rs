@@ -1,0 +1,331 @@
+//! The choice of pages, slots and a transfer method for the chunks of a scan.
+
+use super::{ChunkResidency, POLICY, Wanted};
+use crate::device::persistent::running;
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
+use crate::rows::memory;
+use crate::transfer::arrivals::{Arrivals, chunks_of_launch};
+use crate::transfer::chunk_link::ChunkLink;
+use crate::transfer::mapped::MappedChunks;
+use crate::transfer::slot_ring::SlotRing;
+use galatea_codegen::aggregate::BLOCK_ROWS;
+use galatea_memory::regions::{Ablation, PagePin, Scan};
+use galatea_memory::transfer::Method;
+use galatea_store::{ChunkData, TableView};
+use std::collections::VecDeque;
+
+/// The pages of a chunk by column; `None` if the chunk passes through a slot.
+type Pages = Vec<Option<PagePin>>;
+
+/// The chunks of a scan, some of which have no page in device memory.
+struct ScannedChunks<'c, 'r> {
+    runtime: &'r DeviceRuntime,
+    streams: &'c QueryStreams,
+    view: &'c TableView,
+    scan: &'c Scan<'r>,
+    wanted: Wanted<'c>,
+    /// Bytes of the chunks without pages.
+    needed: u64,
+}
+
+/// The chunks of launches.
+#[derive(Clone, Copy)]
+struct LaunchShape {
+    /// Whether a launch waits for chunks while it runs.
+    awaits: bool,
+    /// Maximum number of transferred chunks that one launch reads.
+    together: usize,
+    /// Number of slots, if chunks pass through slots.
+    slots: usize,
+}
+
+/// The chunks in the order of their launches, with their pages.
+struct Placed {
+    chunks: Vec<(usize, Pages)>,
+    /// Number of leading chunks that need no copy.
+    ready: usize,
+    /// The slots of chunks without pages.
+    ring: Option<SlotRing>,
+}
+
+impl<'r> ChunkResidency<'r> {
+    /// Assigns locations to the chunks of a scan: pages while memory suffices (evicting only pages that are
+    /// used less, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
+    pub(crate) fn choose(
+        runtime: &'r DeviceRuntime,
+        streams: &QueryStreams,
+        view: &TableView,
+        wanted: Wanted<'_>,
+        scan: Scan<'r>,
+    ) -> Result<Self, RunError> {
+        let chunks = ScannedChunks::new(runtime, streams, view, wanted, &scan);
+        chunks.check_naive()?;
+        let shape = chunks.launch_shape();
+        let (way, mapped) = chunks.method()?;
+        let Placed {
+            chunks: placed,
+            ready,
+            ring,
+        } = chunks.place(shape.slots, way, mapped.is_some())?;
+        // The chunks of the next launch are copied into slots other than those of this one.
+        let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
+        let together = shape.together.min(halves).max(1);
+        let awaits = shape.awaits && together > 1 && mapped.is_none();
+        let arrivals = awaits
+            .then(|| Arrivals::new(runtime, streams, placed.len()))
+            .transpose()?;
+        let ahead = chunks.ahead();
+        let (order, pages) = placed.into_iter().unzip();
+        Ok(Self {
+            manager: runtime.memory(),
+            link: ChunkLink::new(runtime, way),
+            scan,
+            order,
+            ready,
+            pages,
+            ring,
+            mapped,
+            queued: VecDeque::new(),
+            ahead,
+            in_flight: VecDeque::new(),
+            together,
+            arrivals,
+        })
+    }
+}
+
+impl<'c, 'r> ScannedChunks<'c, 'r> {
+    fn new(
+        runtime: &'r DeviceRuntime,
+        streams: &'c QueryStreams,
+        view: &'c TableView,
+        wanted: Wanted<'c>,
+        scan: &'c Scan<'r>,
+    ) -> Self {
+        let mut chunks = Self {
+            runtime,
+            streams,
+            view,
+            scan,
+            wanted,
+            needed: 0,
+        };
+        chunks.needed = chunks
+            .left()
+            .iter()
+            .map(|chunk| chunks.missing_bytes(*chunk))
+            .sum();
+        chunks
+    }
+
+    /// The chunks that are not done.
+    fn left(&self) -> &'c [usize] {
+        &self.wanted.chunks[self.wanted.done.unwrap_or(0)..]
+    }
+
+    /// The columns of a chunk without pages.
+    fn missing(&self, chunk: usize) -> impl Iterator<Item = usize> {
+        (0..self.view.columns.len()).filter(move |k| !self.scan.has(*k, chunk))
+    }
+
+    fn missing_bytes(&self, chunk: usize) -> u64 {
+        self.missing(chunk).map(|k| self.bytes(k, chunk)).sum()
+    }
+
+    /// Bytes of a column of a chunk in device memory.
+    fn bytes(&self, k: usize, chunk: usize) -> u64 {
+        self.view.columns[k].chunk_layout(chunk, 0).1
+    }
+
+    fn has(&self, ablation: Ablation) -> bool {
+        self.runtime.memory().ablations().has(ablation)
+    }
+
+    /// Without the memory manager, all columns have to fit.
+    fn check_naive(&self) -> Result<(), RunError> {
+        match self.has(Ablation::Naive) && self.needed > self.scan.room() {
+            true => Err(self.full()),
+            false => Ok(()),
+        }
+    }
+
+    fn full(&self) -> RunError {
+        memory(self.runtime, "the scanned columns", self.needed)
+    }
+
+    fn launch_shape(&self) -> LaunchShape {
+        let away = || self.left().iter().filter(|chunk| self.missing_bytes(**chunk) > 0);
+        let coming = away().count() as u64;
+        let bytes = self.needed.checked_div(coming).unwrap_or(0);
+        // A launch that waits occupies all multiprocessors, and would leave none for unpacking the chunks
+        // that it waits for.
+        let is_packed =
+            |k: usize, chunk: usize| matches!(self.view.columns[k].chunks[chunk].data, ChunkData::Packed(_));
+        let awaits =
+            self.wanted.awaits && !away().any(|chunk| self.missing(*chunk).any(|k| is_packed(k, *chunk)));
+        let rows = self
+            .wanted
+            .chunks
+            .iter()
+            .map(|chunk| self.view.chunk_rows[*chunk]);
+        let together = match awaits {
+            true => chunks_of_launch(bytes, coming),
+            false if self.wanted.stops => 1,
+            false => chunks_behind_copies(bytes, rows.max().unwrap_or(0).into()),
+        };
+        let slots = match awaits {
+            true => 2 * together,
+            // If memory is scarce, pages make better use of it.
+            false => {
+                let spare = self.runtime.room() / POLICY.ring / bytes.max(1);
+                spare.min((POLICY.slots * together) as u64) as usize
+            }
+        };
+        LaunchShape {
+            awaits,
+            together,
+            slots: slots.max(POLICY.slots),
+        }
+    }
+
+    /// The transfer method, and the chunks that kernels read in host memory if it is zero-copy.
+    fn method(&self) -> Result<(Method, Option<MappedChunks>), RunError> {
+        let way = match (running(), self.wanted.method) {
+            (0, None) => self.runtime.chunk_transfer(),
+            (0, Some(method)) => method,
+            // Pinning memory may wait for running kernels, and the kernel of a stream does not end.
+            _ => Method::Pageable,
+        };
+        if way != Method::ZeroCopy {
+            return Ok((way, None));
+        }
+        let away = self
+            .left()
+            .iter()
+            .copied()
+            .filter(|chunk| self.missing_bytes(*chunk) > 0);
+        let mapped = MappedChunks::of(self.runtime, self.view, away)?;
+        Ok((mapped.as_ref().map_or(Method::Pinned, |_| way), mapped))
+    }
+
+    /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
+    fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
+        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, self.wanted.chunks, slots);
+        // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
+        let mut ring = None;
+        if self.needed > 0 && !is_mapped && (!self.wanted.keep || self.needed > self.scan.room()) {
+            ring = Some(new_ring()?);
+            self.scan.make_reserve()?;
+        }
+        let allowed = self.columns_with_pages();
+        let (mut placed, away) = self.found()?;
+        let ready = placed.len();
+        if matches!(way, Method::Pinned | Method::PinnedPieces) {
+            pin_host_memory(self.runtime, self.view, away.iter().map(|(chunk, _)| *chunk))?;
+        }
+        let mut room = self.wanted.keep && !is_mapped;
+        for (chunk, mut pages) in away {
+            if room && pages.iter().any(Option::is_none) {
+                pages = self.pages(chunk, |k| allowed[k])?;
+                // If one page could not be allocated, the others are not tried: each attempt is expensive.
+                let mut allocated = pages.iter().zip(&allowed);
+                room = allocated.all(|(page, allowed)| page.is_some() || !allowed);
+            }
+            // The memory was available, but others have taken it.
+            if ring.is_none() && !is_mapped && pages.iter().any(Option::is_none) {
+                if self.has(Ablation::Naive) {
+                    return Err(self.full());
+                }
+                ring = Some(new_ring()?);
+            }
+            placed.push((chunk, pages));
+        }
+        Ok(Placed {
+            chunks: placed,
+            ready,
+            ring,
+        })
+    }
+
+    /// The chunks whose pages are all in device memory, and the others. In a run that resumes, only the
+    /// leading ones count as the former.
+    fn found(&self) -> Result<(Vec<(usize, Pages)>, Vec<(usize, Pages)>), RunError> {
+        let over = self.wanted.done.unwrap_or(0);
+        let mut found = Vec::with_capacity(self.wanted.chunks.len());
+        for (position, &chunk) in self.wanted.chunks.iter().enumerate() {
+            let pages = match position < over {
+                true => Vec::new(),
+                false => self.pages(chunk, |_| false)?,
+            };
+            found.push((chunk, pages));
+        }
+        let is_here = |page: &Option<PagePin>| page.as_ref().is_some_and(|page| page.is_here());
+        let is_ready = |pages: &[Option<PagePin>]| pages.iter().all(is_here);
+        if self.wanted.done.is_none() {
+            return Ok(found.into_iter().partition(|(_, pages)| is_ready(pages)));
+        }
+        let ready = found[over..].iter().take_while(|(_, pages)| is_ready(pages));
+        let away = found.split_off(over + ready.count());
+        Ok((found, away))
+    }
+
+    /// The pages of a chunk. A page that does not exist is allocated if `allocates` permits it for its column.
+    fn pages(&self, chunk: usize, allocates: impl Fn(usize) -> bool) -> Result<Pages, RunError> {
+        let columns = 0..self.view.columns.len();
+        columns
+            .map(|k| Ok(self.scan.page(k, chunk, allocates(k))?))
+            .collect()
+    }
+
+    /// Whether pages may be allocated for each column: always, except with the ablation `WholeRegion`. Then
+    /// only columns that fit as a whole get pages.
+    fn columns_with_pages(&self) -> Vec<bool> {
+        let mut room = self.scan.room();
+        let whole = self.has(Ablation::WholeRegion);
+        let fits = |k: usize| {
+            let missing = self
+                .wanted
+                .chunks
+                .iter()
+                .filter(|chunk| !self.scan.has(k, **chunk));
+            let bytes: u64 = missing.map(|chunk| self.bytes(k, *chunk)).sum();
+            let fits = bytes <= room;
+            room -= if fits { bytes } else { 0 };
+            fits || !whole
+        };
+        (0..self.view.columns.len()).map(fits).collect()
+    }
+
+    /// Number of chunks that may be queued ahead of the current one.
+    fn ahead(&self) -> usize {
+        // There may be no chunk at all: an empty table, or one with all chunks skipped by zone maps.
+        let chunk_bytes = self.wanted.chunks.first().map_or(0, |chunk| {
+            let columns = 0..self.view.columns.len();
+            columns.map(|k| self.bytes(k, *chunk)).sum()
+        });
+        (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize
+    }
+}
+
+/// Maximum number of chunks, of `bytes` bytes and `rows` rows each, in a launch that waits for their copies.
+fn chunks_behind_copies(bytes: u64, rows: u64) -> usize {
+    // One block may process all rows of a launch.
+    let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1));
+    (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
+}
+
+/// Pins the host memory of chunks, so that copies run at link speed.
+fn pin_host_memory(
+    runtime: &DeviceRuntime,
+    view: &TableView,
+    chunks: impl Iterator<Item = usize>,
+) -> Result<(), RunError> {
+    for chunk in chunks {
+        for column in &view.columns {
+            for view in column.chunks[chunk].views() {
+                runtime.device().pin_if_possible(view.memory())?;
+            }
+        }
+    }
+    Ok(())
+}
