@@ -233,6 +233,9 @@ settings! {
         /// cache. A plan is reused for the same query with the same settings over unchanged tables and files,
         /// unless later measurements favour another plan.
         "cache.plans" => pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
+        /// Whether equal queries that run at the same time, over the same data and with the same settings, are
+        /// computed once. Only results of up to 16 MiB are shared, and only by queries with a cached plan.
+        "cache.shared_results" => pub shared_results: Switch = Switch(true),
         /// Minimum number of rows of the largest table of operators before auto places them on the GPU.
         "tuning.min_rows" => pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Minimum number of rows of a table before a join's build side over it stays on the device. Build

@@ -18,6 +18,7 @@ use crate::background::Background;
 use crate::config::{DeviceChoice, DiskLimit, EngineSettings, GalateaConfig, MemoryLimit, SharedSettings};
 use crate::device::DeviceRuntime;
 use crate::history::History;
+use crate::shared_results::SharedResults;
 use crate::spill::{StoreMemory, TemporaryFiles};
 use datafusion::error::Result;
 use datafusion::execution::disk_manager::DiskManager;
@@ -49,6 +50,7 @@ pub struct Engine {
     /// The limit of columns on disk that was applied to the store.
     disk_limit: Mutex<Option<DiskLimit>>,
     history: History,
+    shared_results: SharedResults,
     background: Background,
     sessions: AtomicUsize,
 }
@@ -117,6 +119,7 @@ impl EngineBuilder {
             columns: self.columns,
             disk_limit: Mutex::default(),
             history: History::default(),
+            shared_results: SharedResults::default(),
             background: Background::default(),
             sessions: AtomicUsize::new(0),
         }))
@@ -291,6 +294,11 @@ impl Engine {
     /// The outcomes of earlier queries.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// The results that sessions share.
+    pub(crate) fn shared_results(&self) -> &SharedResults {
+        &self.shared_results
     }
 
     /// The store, created when it is first needed.

@@ -14,6 +14,7 @@
 //! history        outcomes of earlier runs: refusals and times
 //! background     background work for later queries
 //! join_order     the order of inner joins
+//! shared_results results of equal queries that run at the same time
 //! facts          named facts of GPU subtrees, for EXPLAIN
 //! engine         the state of a process: devices, store, history, background, and their settings
 //! session        the state of a context: its engine, reports, object stores
@@ -57,6 +58,7 @@ mod rows;
 pub mod sample;
 pub mod scan_progress;
 pub mod session;
+mod shared_results;
 mod sort;
 mod spill;
 pub mod spilling_join;

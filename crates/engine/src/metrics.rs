@@ -17,6 +17,7 @@
 //! | `galatea_cached_columns_total` | counter | columns | | columns that loads read from the column cache on disk |
 //! | `galatea_cached_bytes_total` | counter | bytes | | bytes of these columns |
 //! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | planned queries: with a cached plan, with a new plan, and with a new plan that was not cached |
+//! | `galatea_shared_results_total` | counter | queries | | queries with the result of an equal one that ran at the same time |
 //!
 //! The metrics of the link, evictions and device memory are those of the device, and are recorded when a
 //! pipeline ends. Each pipeline that ends is also an event of `tracing`, of level debug and target
@@ -41,6 +42,7 @@ pub(crate) const FILE_BYTES: &str = "galatea_file_bytes_total";
 pub(crate) const CACHED_COLUMNS: &str = "galatea_cached_columns_total";
 pub(crate) const CACHED_BYTES: &str = "galatea_cached_bytes_total";
 pub(crate) const PLANS: &str = "galatea_plans_total";
+pub(crate) const SHARED: &str = "galatea_shared_results_total";
 
 /// How a placed subtree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,11 +137,21 @@ pub fn describe() {
         Unit::Count,
         "queries that were planned, by where the plan came from"
     );
+    describe_counter!(
+        SHARED,
+        Unit::Count,
+        "queries with the result of an equal one that ran at the same time"
+    );
 }
 
 /// A query was planned.
 pub(crate) fn planned(outcome: PlanOutcome) {
     counter!(PLANS, "outcome" => outcome.label()).increment(1);
+}
+
+/// A query got the result of an equal one.
+pub(crate) fn shared() {
+    counter!(SHARED).increment(1);
 }
 
 /// Columns were loaded from files.

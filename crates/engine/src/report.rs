@@ -120,6 +120,9 @@ pub struct QueryReport {
     pub fell_back: usize,
     /// Whether the query reused the plan of an earlier query.
     pub plan_reused: bool,
+    /// Whether the result is that of an equal query that ran at the same time. That query's report has the
+    /// times and bytes.
+    pub is_shared: bool,
     /// Number of build sides that were reused from an earlier execution of the plan.
     pub build_sides_reused: usize,
     /// Time of each phase.
@@ -179,6 +182,7 @@ impl QueryReport {
             placed: 0,
             fell_back: 0,
             plan_reused: false,
+            is_shared: false,
             build_sides_reused: 0,
             phases: QueryPhases::default(),
             device_bytes: 0,

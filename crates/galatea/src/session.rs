@@ -17,6 +17,7 @@ use futures::future::BoxFuture;
 use galatea_device::EmulatorOptions;
 use galatea_engine::config::{EngineSettings, GalateaConfig};
 use galatea_engine::engine::Engine;
+use galatea_engine::plans::PlanCache;
 use galatea_engine::repartition_memory::with_growing_repartitions;
 use galatea_engine::session::Session;
 
@@ -224,6 +225,14 @@ impl SessionBuilder {
         }
         let ctx = SessionContext::new_with_config_rt(config, with_growing_repartitions(runtime));
         install_on(&ctx, &engine)?;
+        // The context is DataFusion's default one, with our rules.
+        {
+            let state = ctx.state_ref();
+            let state = state.read();
+            if let Some(plans) = state.config().get_extension::<PlanCache>() {
+                plans.declare_usual_rules(&state);
+            }
+        }
         if let Some(database) = &opened {
             database.attach(&ctx, planned);
             for text in database.macros() {

@@ -28,6 +28,7 @@ mod planner;
 mod query;
 mod renew;
 mod session_fingerprint;
+mod shared_result;
 mod statements;
 mod tables;
 mod unplanned;
@@ -43,6 +44,7 @@ use crate::metrics::{self, PlanOutcome};
 use crate::placement::{PlacementExec, PlacementInputs};
 use crate::report::{PlanReport, QueryReport};
 use crate::session::Session;
+use crate::shared_results::SharedResult;
 use datafusion::common::{Result, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -55,13 +57,14 @@ use lru::LruCache;
 use parking_lot::{Mutex, RwLock};
 use query::Query;
 use session_fingerprint::SessionFingerprint;
+use shared_result::{SameQuery, SharedResultExec};
 use statements::{Statement, TextKey};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tables::TableVersion;
 
@@ -79,6 +82,8 @@ struct Kept {
     tables: Vec<TableVersion>,
     placement_inputs: PlacementInputs,
     plan: Arc<dyn ExecutionPlan>,
+    /// Its result, for executions at the same time.
+    result: Arc<SharedResult>,
     /// Versions of stored tables that it reads; they are dropped when those are.
     identities: Vec<Weak<Identity>>,
 }
@@ -129,6 +134,8 @@ pub struct PlanCache {
     statements: Mutex<LruCache<TextKey, Arc<Statement>>>,
     /// Session fingerprints, the most recently used one last.
     session_fingerprint: Mutex<VecDeque<Arc<SessionFingerprint>>>,
+    /// The rules and planners of the session, if it has those of all sessions of the engine.
+    usual_rules: OnceLock<SessionFingerprint>,
     numbers: AtomicU64,
     reused: AtomicU64,
     made: AtomicU64,
@@ -153,6 +160,7 @@ impl PlanCache {
             plans: Mutex::new(LruCache::unbounded()),
             statements: Mutex::new(LruCache::unbounded()),
             session_fingerprint: Mutex::default(),
+            usual_rules: OnceLock::new(),
             numbers: AtomicU64::new(0),
             reused: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -171,6 +179,12 @@ impl PlanCache {
             kept: self.plans.lock().len(),
             known: self.known.load(Ordering::Relaxed),
         }
+    }
+
+    /// Declares that the session has the same rules and planners as others of its engine for which this is
+    /// declared, as long as it keeps them: equal queries of these sessions share results.
+    pub fn declare_usual_rules(&self, state: &SessionState) {
+        self.usual_rules.get_or_init(|| SessionFingerprint::of(state, 0));
     }
 
     /// The cached plan of one SQL query with a cached string; `None` if it has to be planned
@@ -337,9 +351,11 @@ impl PlanCache {
         &self,
         pending: Option<Box<Pending>>,
         plan: &Arc<dyn ExecutionPlan>,
-        config: &GalateaConfig,
+        (state, config): (&SessionState, &GalateaConfig),
         session: &Session,
     ) {
+        let usual = self.usual_rules.get();
+        let is_usual = usual.is_some_and(|usual| usual.has_rules_of(state));
         let kept = pending.and_then(|pending| {
             let placement_inputs = placement_inputs(plan, session, config)?;
             let copy = renew::is_renewable(plan).then(|| renew::kept(plan).ok())??;
@@ -349,11 +365,20 @@ impl PlanCache {
                 tables,
                 identities,
             } = *pending;
+            let result = match is_usual {
+                true => session.engine().shared_results().of(Box::new(SameQuery {
+                    query: Arc::clone(&query),
+                    tables: tables.clone(),
+                    options: Arc::clone(state.config_options()),
+                })),
+                false => SharedResult::of_plan(),
+            };
             let kept = Kept {
                 query,
                 tables,
                 placement_inputs,
                 plan: copy,
+                result,
                 identities: identities.iter().map(Arc::downgrade).collect(),
             };
             Some((key, kept, identities))
@@ -451,7 +476,10 @@ fn for_execution(kept: &Kept, session: &Session, config: &GalateaConfig) -> Resu
     if let Err(reason) = session.engine().usable_within(config, Duration::ZERO) {
         report.update(|report| *report = QueryReport::cpu(vec![reason.to_string()]));
     }
-    let plan = renewed(&kept.plan, &report)?;
+    let mut plan = renewed(&kept.plan, &report)?;
+    if config.shared_results.0 {
+        plan = SharedResultExec::over(plan, &kept.result, &report);
+    }
     report.update(|report| report.plan_reused = true);
     session.reports().record(report);
     Ok(plan)

@@ -321,7 +321,8 @@ impl ReusingPlanner {
             }
             None => state.create_physical_plan(query.asked.plan()?.as_ref()).await?,
         };
-        self.plans.keep(pending, &plan, &lookup.config, &self.session);
+        self.plans
+            .keep(pending, &plan, (asking, &lookup.config), &self.session);
         Ok(plan)
     }
 }

@@ -58,11 +58,7 @@ impl SessionFingerprint {
     pub(super) fn hold(&self, state: &SessionState) -> bool {
         let options = state.config_options();
         Arc::ptr_eq(&self.environment, state.runtime_env())
-            && same_objects(&self.analyzer, &state.analyzer().rules)
-            && same_objects(&self.optimizer, state.optimizers())
-            && same_objects(&self.physical, state.physical_optimizers())
-            && same_objects(&self.expressions, state.expr_planners())
-            && same_objects(&self.relations, state.relation_planners())
+            && self.has_rules_of(state)
             && same_functions(&self.scalar, state.scalar_functions())
             && same_functions(&self.higher_order, state.higher_order_functions())
             && same_functions(&self.aggregate, state.aggregate_functions())
@@ -70,6 +66,15 @@ impl SessionFingerprint {
             && same_table_functions(&self.table, state.table_functions())
             // Settings are copied before they are changed, as long as these are held.
             && (Arc::ptr_eq(&self.options, options) || self.options.entries() == options.entries())
+    }
+
+    /// Whether the session still has these rules and planners.
+    pub(super) fn has_rules_of(&self, state: &SessionState) -> bool {
+        same_objects(&self.analyzer, &state.analyzer().rules)
+            && same_objects(&self.optimizer, state.optimizers())
+            && same_objects(&self.physical, state.physical_optimizers())
+            && same_objects(&self.expressions, state.expr_planners())
+            && same_objects(&self.relations, state.relation_planners())
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// After this time, a file's modification time reveals every later change.
-pub(super) const SETTLED: Duration = Duration::from_millis(2200);
+pub(crate) const SETTLED: Duration = Duration::from_millis(2200);
 
 /// Writes a file of one column `v`.
 async fn write(ctx: &SessionContext, file: &Path, rows: &str) {

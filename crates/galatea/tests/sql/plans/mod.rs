@@ -2,7 +2,7 @@
 
 mod changes;
 mod executions;
-mod files;
+pub(crate) mod files;
 mod texts;
 
 use crate::compare::same;

@@ -1,0 +1,180 @@
+//! The root of a plan whose rows may be those of an equal query that runs at the same time
+//! ([`shared_results`](crate::shared_results)).
+
+use super::query::Query;
+use super::tables::{self, TableVersion};
+use crate::metrics;
+use crate::report::{PlanReport, QueryReport};
+use crate::shared_results::{QueryIdentity, SharedResult, SharedRun};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::future::FutureExt;
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Maximum bytes of a shared result. No memory pool of a session accounts for them.
+const SHARED_BYTES: usize = 16 << 20;
+
+/// A query over versions of its tables with the settings of a session.
+#[derive(Debug)]
+pub(super) struct SameQuery {
+    pub(super) query: Arc<Query>,
+    pub(super) tables: Vec<TableVersion>,
+    pub(super) options: Arc<ConfigOptions>,
+}
+
+impl QueryIdentity for SameQuery {
+    fn hash(&self) -> u64 {
+        self.query.hash()
+    }
+
+    fn same(&self, other: &dyn QueryIdentity) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            self.query.same(&other.query)
+                && tables::same(&self.tables, &other.tables)
+                && (Arc::ptr_eq(&self.options, &other.options)
+                    || self.options.entries() == other.options.entries())
+        })
+    }
+}
+
+/// Returns the rows of its input, or of an equal query that runs at the same time. It has one partition.
+#[derive(Debug)]
+pub(super) struct SharedResultExec {
+    input: Arc<dyn ExecutionPlan>,
+    result: Arc<SharedResult>,
+    report: PlanReport,
+}
+
+impl SharedResultExec {
+    /// The plan as the root of a query that shares its result, if it has one partition.
+    pub(super) fn over(
+        input: Arc<dyn ExecutionPlan>,
+        result: &Arc<SharedResult>,
+        report: &PlanReport,
+    ) -> Arc<dyn ExecutionPlan> {
+        if input.output_partitioning().partition_count() != 1 {
+            return input;
+        }
+        Arc::new(Self {
+            input,
+            result: Arc::clone(result),
+            report: report.clone(),
+        })
+    }
+}
+
+/// Collects the rows of a plan, unless they are many or the plan fails.
+async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, report: PlanReport) -> SharedRun {
+    let collected = async move {
+        let mut rows = plan.execute(0, context)?;
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        while let Some(batch) = rows.try_next().await? {
+            bytes += batch.get_array_memory_size();
+            batches.push(batch);
+            if bytes > SHARED_BYTES {
+                let schema = rows.schema();
+                let all = stream::iter(batches).map(Ok).chain(rows);
+                let all: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, all));
+                return Ok(SharedRun::Own(Mutex::new(Some(Ok(all)))));
+            }
+        }
+        Ok(SharedRun::Rows(batches, Box::new(report.get())))
+    };
+    match AssertUnwindSafe(collected).catch_unwind().await {
+        Ok(Ok(run)) => run,
+        Ok(Err(error)) => SharedRun::Own(Mutex::new(Some(Err(error)))),
+        Err(panic) => {
+            let message = (panic.downcast_ref::<String>().map(String::as_str))
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            let error = internal_err!("a query panicked: {}", message.unwrap_or("no message"));
+            SharedRun::Own(Mutex::new(Some(error)))
+        }
+    }
+}
+
+/// The report of a query with the result of an equal one, which ran with this report.
+fn shared(of_run: &QueryReport) -> QueryReport {
+    QueryReport {
+        plan_reused: true,
+        is_shared: true,
+        build_sides_reused: 0,
+        device_bytes: 0,
+        link_bytes: 0,
+        phases: Default::default(),
+        ..of_run.clone()
+    }
+}
+
+impl DisplayAs for SharedResultExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match format {
+            DisplayFormatType::TreeRender => Ok(()),
+            _ => write!(f, "SharedResultExec"),
+        }
+    }
+}
+
+impl ExecutionPlan for SharedResultExec {
+    fn name(&self) -> &str {
+        "SharedResultExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    galatea_store::one_child!(self.input, |input| Self::over(input, &self.result, &self.report));
+    galatea_store::no_expressions!();
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        galatea_store::check_partition(self, partition)?;
+        let begin = || {
+            let run = run(Arc::clone(&self.input), Arc::clone(&context), self.report.clone());
+            run.map(Arc::new).boxed()
+        };
+        let (run, began) = self.result.join(begin);
+        let (input, report) = (Arc::clone(&self.input), self.report.clone());
+        let schema: SchemaRef = self.input.schema();
+        let rows = async move {
+            match &*run.await {
+                SharedRun::Rows(batches, of_run) => {
+                    if !began {
+                        metrics::shared();
+                        report.update(|report| *report = shared(of_run));
+                    }
+                    let rows = stream::iter(batches.clone()).map(Ok);
+                    let rows: SendableRecordBatchStream =
+                        Box::pin(RecordBatchStreamAdapter::new(input.schema(), rows));
+                    Ok(rows)
+                }
+                SharedRun::Own(rows) if began => match rows.lock().take() {
+                    Some(rows) => rows,
+                    None => internal_err!("the rows of a run were taken twice"),
+                },
+                SharedRun::Own(_) => input.execute(0, context),
+            }
+        };
+        let rows = stream::once(rows).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
