@@ -3,9 +3,9 @@
 //! Clients of one engine often send the same query. The first one runs, and those that arrive before it has
 //! ended wait for its result. Nothing is kept afterwards: a later query runs again.
 //!
-//! All of them drive the run: it continues if the client that began it goes away, and is cancelled when all
-//! of them have. A run that fails, or has a large result, is only that of the client that began it: the
-//! others run on their own, so that no error or limit of one client affects another.
+//! Every client polls the run. It continues if the client that began it stops, and is cancelled if all clients
+//! stop. A run that fails or has a large result belongs to the client that began it: the others run on their
+//! own, so that no error or limit of one client affects another.
 
 use crate::report::QueryReport;
 use arrow::array::RecordBatch;
@@ -35,7 +35,7 @@ pub(crate) enum SharedRun {
     Own(Mutex<Option<Result<SendableRecordBatchStream>>>),
 }
 
-/// A run that several clients drive.
+/// A run that several clients poll.
 pub(crate) type SharedRunFuture = Shared<BoxFuture<'static, Arc<SharedRun>>>;
 
 /// The run of a query that is in progress, if there is one.

@@ -181,8 +181,8 @@ impl PlanCache {
         }
     }
 
-    /// Declares that the session has the same rules and planners as others of its engine for which this is
-    /// declared, as long as it keeps them: equal queries of these sessions share results.
+    /// Declares that the session has exactly the rules and planners of `galatea::session`. Sessions of one
+    /// engine share the results of equal queries while they keep these rules.
     pub fn declare_usual_rules(&self, state: &SessionState) {
         self.usual_rules.get_or_init(|| SessionFingerprint::of(state, 0));
     }

@@ -1,4 +1,4 @@
-//! The root of a plan whose rows may be those of an equal query that runs at the same time
+//! The root of a plan that joins the run of an equal query in progress
 //! ([`shared_results`](crate::shared_results)).
 
 use super::query::Query;
@@ -49,7 +49,7 @@ impl QueryIdentity for SameQuery {
     }
 }
 
-/// Returns the rows of its input, or of an equal query that runs at the same time. It has one partition.
+/// Returns the rows of its input, or those of an equal query in progress. It has one partition.
 #[derive(Debug)]
 pub(super) struct SharedResultExec {
     input: Arc<dyn ExecutionPlan>,

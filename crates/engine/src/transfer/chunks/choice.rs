@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// The pages of a chunk by column; `None` if the chunk passes through a slot.
 type Pages = Vec<Option<PagePin>>;
 
-/// The chunks of a scan, some of which have no page in device memory.
+/// The chunks of a scan. Some have no page in device memory.
 struct ScannedChunks<'c, 'r> {
     runtime: &'r DeviceRuntime,
     streams: &'c QueryStreams,
@@ -175,7 +175,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            // If memory is scarce, pages make better use of it.
+            // Scarce memory serves better as pages.
             false => {
                 let spare = self.runtime.room() / POLICY.ring / bytes.max(1);
                 spare.min((POLICY.slots * together) as u64) as usize
@@ -247,8 +247,8 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         })
     }
 
-    /// The chunks whose pages are all in device memory, and the others. In a run that resumes, only the
-    /// leading ones count as the former.
+    /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its
+    /// chunks: from the first chunk without a page on, all belong to the others.
     fn found(&self) -> Result<(Vec<(usize, Pages)>, Vec<(usize, Pages)>), RunError> {
         let over = self.wanted.done.unwrap_or(0);
         let mut found = Vec::with_capacity(self.wanted.chunks.len());
