@@ -161,7 +161,7 @@ mod tests {
         assert!(began);
         let (second, began) = result.join(ended);
         assert!(!began && second.peek().is_none());
-        // When no client drives the run, it is cancelled, and the next query runs.
+        // When no client polls the run, it is cancelled, and the next query runs.
         drop((first, second));
         let (third, began) = result.join(ended);
         assert!(began);
