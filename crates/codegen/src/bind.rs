@@ -11,7 +11,6 @@ use super::lookup_memory::BuildSideInput;
 use super::options::KernelOptions;
 use super::plan::{PipelinePlan, SinkPlan};
 use super::rows::{LIVE, RowLoops};
-use super::sink::partition::long_items;
 use super::sink_choice::{BoundSink, Cardinality, SinkInput};
 use super::stages::{self, Stage};
 use super::strategy::Strategy;
@@ -211,8 +210,7 @@ pub fn bind(
 /// Rows per thread in a step. More rows in flight hide latency as long as their registers leave enough for
 /// other threads. A single group keeps its accumulators in a few registers, so a thread can hold 16 narrow
 /// rows with cheap expressions, unless they look up build sides in device memory: 8 such rows per thread are
-/// 9 % faster than 16 (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`). Rows that are written
-/// into many partitions have steps of their own ([`long_items`]).
+/// 9 % faster than 16 (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`).
 fn rows_of_a_thread(
     plan: &PipelinePlan,
     columns: &[ColumnAccess],
@@ -225,17 +223,12 @@ fn rows_of_a_thread(
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
-    let long = match &plan.sink {
-        SinkPlan::Partition { by, .. } if !by.counts && !looks_up && !wide => long_items(by.parts, row_bytes),
-        _ => None,
-    };
-    let most = match (cost, long) {
+    let most = match cost {
         // The number of rows per thread that columns are laid out for.
         _ if options.group_by == GroupBy::Slots => 8,
-        (0..=40, Some(items)) => items,
-        (0..=40, None) if scalar && row_bytes <= 16 && !looks_up => 16,
-        (0..=80, _) if !wide => 8,
-        (81..=200, _) if !wide => 4,
+        0..=40 if scalar && row_bytes <= 16 && !looks_up => 16,
+        0..=80 if !wide => 8,
+        81..=200 if !wide => 4,
         _ => 2,
     };
     most.min(options.items)

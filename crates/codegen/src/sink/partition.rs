@@ -22,46 +22,27 @@ use galatea_kernels::MAX_OUTPUTS;
 policy! {
     /// Staging of the rows that a block partitions at once.
     pub(crate) struct StagingPolicy {
-        /// Maximum bytes of shared memory for the rows of a step if two blocks share a multiprocessor.
+        /// Maximum bytes of shared memory for the rows of a step; two blocks fit a multiprocessor.
         bytes: u64 = 104 << 10,
         /// Bytes of shared memory left for the counts of partitions.
         other: u64 = 8 << 10,
         /// Maximum number of threads per block. The more rows a step has, the longer are the runs that are
         /// written.
         threads: u32 = 1024,
-        /// Minimum number of partitions for long steps: a block of `long_threads` threads with `long_items`
-        /// rows per thread has a multiprocessor to itself. Rows of 8 bytes are written into 256 partitions in
-        /// 0.80 of the time, into 64 in 0.88, into 32 in 1.03
-        /// (`bench/results/2026-11-28-nvidia-h200/partition-kernel.txt`).
-        long_parts: u32 = 64,
-        /// See `long_parts`. With more threads, their registers do not hold the rows.
-        long_threads: u32 = 768,
-        /// See `long_parts`.
-        long_items: u32 = 16,
-        /// Maximum bytes of the columns of a row for long steps, so that most steps fit shared memory.
-        long_row: usize = 12,
     }
 }
 
 const POLICY: StagingPolicy = StagingPolicy::DEFAULT;
-
-/// Rows per thread in a long step, if rows with columns of `row_bytes` are written into `parts` partitions
-/// in long steps.
-pub(crate) fn long_items(parts: u32, row_bytes: usize) -> Option<u32> {
-    (parts >= POLICY.long_parts && row_bytes <= POLICY.long_row).then_some(POLICY.long_items)
-}
 
 /// The number of threads per block for these rows, with `items` rows per thread.
 ///
 /// # Errors
 /// [`Reason::Limit`] if the rows of a single warp do not fit.
 pub(crate) fn block_for(plan: &PartitionPlan, items: u32, options: &KernelOptions) -> Result<u32, Reason> {
-    let room = options.shared_bytes.saturating_sub(POLICY.other);
-    let is_long = !plan.counts && plan.parts >= POLICY.long_parts && items == POLICY.long_items;
-    if options.block == 0 && is_long && stage_bytes(plan, POLICY.long_threads * items) <= room {
-        return Ok(POLICY.long_threads);
-    }
-    let room = room.min(POLICY.bytes);
+    let room = options
+        .shared_bytes
+        .saturating_sub(POLICY.other)
+        .min(POLICY.bytes);
     let mut block = match options.block {
         0 => POLICY.threads,
         forced => forced,

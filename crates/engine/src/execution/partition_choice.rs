@@ -42,12 +42,11 @@ policy! {
         near_write: f64 = 68.0,
         /// Fraction of device memory bandwidth at which partitions are written.
         writing: f64 = 0.6,
-        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 189
-        /// thousand million rows per second into 32 partitions, 159 into 256, because runs are shorter
-        /// (`bench/results/2026-11-28-nvidia-h200/partition-kernel.txt`).
-        least_row: f64 = 22.5,
+        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 160
+        /// thousand million rows per second into 32 partitions, 105 into 256, because runs are shorter.
+        least_row: f64 = 25.0,
         /// See `least_row`.
-        each_partition: f64 = 0.017,
+        each_partition: f64 = 0.06,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
         /// Divisor of the cache size: the quotient is the size of a partition of the build side. Blocks
