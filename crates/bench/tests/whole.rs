@@ -2,6 +2,8 @@
 //! small generated Parquet files. All of their work runs there under all settings, and each answer equals
 //! that of DataFusion's CPU operators, in the first run and with the cached plan.
 
+mod plans;
+
 use std::sync::atomic::AtomicBool;
 
 use arrow::array::RecordBatch;
@@ -112,6 +114,13 @@ impl Generated {
             let finds = expected.iter().any(|batch| batch.num_rows() > 0);
             if !finds && !self.empty.contains(&name.as_str()) {
                 problems.push(format!("query {name} finds nothing"));
+            }
+            // Nothing remains for the CPU, not even what `galatea.fallback` allows.
+            for (settings, device) in &devices {
+                let work = plans::work_on_cpu(device, &query.sql).await;
+                if !work.is_empty() && !self.by_statistics.contains(&name.as_str()) {
+                    problems.push(format!("query {name}, {settings:?}: {work:?} on the CPU"));
+                }
             }
             for (run, (settings, device)) in ["first run", "kept plan"]
                 .into_iter()

@@ -15,16 +15,18 @@ use super::executor::{Executor, pairs_view};
 use super::pipeline_run::Run;
 use super::source::{entries, parts};
 use crate::device::DeviceRuntime;
-use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
+use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::report::QueryStep;
 use crate::results::queue::ResultQueue;
 use futures::future::{BoxFuture, join, join_all};
+use futures::lock::Mutex as AsyncMutex;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::build_plan::{ProbePlan, pairs_side};
 use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
 use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -36,8 +38,13 @@ const EXPECTED: u64 = 1 << 16;
 /// The most rows that are expected: a chunk has at most 2^32.
 const MOST: u64 = 1 << 31;
 
-/// Compilers that are running.
-type Compilers = Mutex<JoinSet<()>>;
+/// The state of compiling a graph.
+struct Ahead {
+    /// Compilers that are running.
+    compilers: Mutex<JoinSet<()>>,
+    /// The shapes of pipelines with several readers, once they are bound; `None` inside if binding failed.
+    shared: BTreeMap<PipelineId, AsyncMutex<Option<Option<Shape>>>>,
+}
 
 impl Executor<'_> {
     /// Compiles the kernels of a graph, unless they are already compiled or the graph has only one.
@@ -50,11 +57,14 @@ impl Executor<'_> {
         if self.has_run(&device, graph.root()) {
             return;
         }
-        let compilers = Compilers::default();
-        let _shape = self.bind_ahead(&device, graph.root(), &compilers).await;
+        let ahead = Ahead {
+            compilers: Mutex::default(),
+            shared: (graph.shared().into_keys().map(|id| (id, AsyncMutex::default()))).collect(),
+        };
+        let _shape = self.bind_ahead(&device, graph.root(), &ahead).await;
         let load = started.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
-        let mut compilers = compilers.into_inner();
+        let mut compilers = ahead.compilers.into_inner();
         while compilers.join_next().await.is_some() {}
         let compile = started.elapsed().saturating_sub(load);
         self.report.update(|report| {
@@ -87,14 +97,13 @@ impl Executor<'_> {
         &'s self,
         device: &'s Arc<DeviceRuntime>,
         pipeline: PipelineRef<'s>,
-        compilers: &'s Compilers,
+        ahead: &'s Ahead,
     ) -> BoxFuture<'s, Option<Shape>> {
         Box::pin(async move {
             let plan = pipeline.plan.resolved().ok()?;
             let sides = 0..pipeline.build_sides.len();
-            let shapes = sides.map(|number| {
-                self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), compilers)
-            });
+            let shapes = sides
+                .map(|number| self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), ahead));
             let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan)).await;
             let view = view?;
             let sides = shapes.into_iter().collect::<Option<Vec<Shape>>>()?;
@@ -139,7 +148,7 @@ impl Executor<'_> {
             };
             for (plan, view, options) in kernels {
                 let (device, shapes) = (Arc::clone(device), shapes.clone());
-                compilers.lock().spawn_blocking(move || {
+                ahead.compilers.lock().spawn_blocking(move || {
                     let prepared = device.prepared();
                     let made = prepared.prepare_ahead(device.device(), &plan, &view, &shapes, options);
                     if let Err(error) = made {
@@ -157,10 +166,19 @@ impl Executor<'_> {
         device: &Arc<DeviceRuntime>,
         (pipeline, number): (PipelineRef<'_>, usize),
         columns: Vec<usize>,
-        compilers: &Compilers,
+        ahead: &Ahead,
     ) -> Option<Shape> {
         match pipeline.build(number) {
-            Some(build) => self.bind_ahead(device, build, compilers).await,
+            Some(build) => match ahead.shared.get(&build.id()) {
+                Some(shape) => {
+                    let mut shape = shape.lock().await;
+                    if shape.is_none() {
+                        *shape = Some(self.bind_ahead(device, build, ahead).await);
+                    }
+                    shape.clone().flatten()
+                }
+                None => self.bind_ahead(device, build, ahead).await,
+            },
             None => {
                 let rows = self
                     .collected(&pipeline.build_sides[number], columns.clone())
@@ -207,6 +225,7 @@ fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
 }
 
 /// The shape of a build side: kernels that look it up depend on nothing else of it.
+#[derive(Clone)]
 struct Shape {
     side: Arc<LookupSide>,
     /// The columns of a multimap join, if it is a part of one.

@@ -3,6 +3,7 @@
 
 use super::error::Failure;
 use super::executor::Executor;
+use super::shared_builds::SharedBuilds;
 use crate::graph::{CountInputs, KeptCounts, PipelineRef, PipelineSource, counting};
 use crate::joins::build_table::SideRows;
 use crate::results::queue::ResultQueue;
@@ -51,6 +52,7 @@ impl Executor<'_> {
             result: &queue,
             returns: counting.id(),
             builds: Mutex::default(),
+            shared: SharedBuilds::default(),
             ready: Arc::clone(&self.ready),
             cancelled: Arc::clone(&self.cancelled),
             ..*self

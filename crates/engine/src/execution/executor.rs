@@ -13,10 +13,11 @@ use super::build_sides;
 use super::error::Failure;
 use super::graph_cache::Ready;
 use super::pipeline_run::{Output, Run};
+use super::shared_builds::SharedBuilds;
 use super::source::{entries, load, parts, surviving};
 use crate::config::{GalateaConfig, ParquetDecoding};
 use crate::device::{DeviceRuntime, RunError};
-use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::graph::{Build, BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::joins::build_table::SideRows;
 use crate::metrics::{self, PipelineOutcome};
 use crate::report::{PlanReport, QueryStep, RunReport, SpanPhase};
@@ -80,6 +81,8 @@ pub(crate) struct Executor<'a> {
     pub builds: Mutex<Vec<RunReport>>,
     /// Tables and rows loaded before the pipelines run, kept for pipelines that run in partitions.
     pub ready: Arc<Mutex<Ready>>,
+    /// Build sides that several pipelines read. Empty while a graph runs in which each has one reader.
+    pub shared: SharedBuilds,
 }
 
 /// A pipeline to run.
@@ -202,12 +205,49 @@ pub(super) fn of_side(side: &BuildSide, failure: Failure) -> Failure {
 }
 
 impl Executor<'_> {
-    /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue.
-    pub(crate) async fn return_rows(self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
+    /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue. Pipelines with
+    /// several readers run once, unless memory is too small to run all pipelines over all of their rows.
+    pub(crate) async fn return_rows(mut self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
         self.compile_ahead(graph).await;
+        let shared = SharedBuilds::of(graph);
+        if !shared.is_empty() {
+            if !self.begins_in_parts(graph) {
+                self.shared = shared;
+                match self.return_rows_of(graph).await {
+                    Err(failure) if failure.wants_memory() && self.result.restart_all() => {}
+                    outcome => return outcome,
+                }
+            }
+            // Frees the build sides that readers have not taken.
+            self.shared = SharedBuilds::default();
+            return self.return_unshared(graph).await;
+        }
+        self.return_rows_of(graph).await
+    }
+
+    async fn return_rows_of(&self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
         let (output, mut report) = self.run(graph.root(), false).await?;
         report.rows_returned = output.rows();
-        report.builds = self.builds.into_inner();
+        report.builds = std::mem::take(&mut *self.builds.lock());
+        Ok(report)
+    }
+
+    /// Runs each pipeline once for each of its readers.
+    async fn return_unshared(&self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
+        let (graph, origins) = graph.unshared();
+        let executor = Executor {
+            cancelled: Arc::clone(&self.cancelled),
+            returns: graph.root_id(),
+            builds: Mutex::default(),
+            ready: Arc::default(),
+            shared: SharedBuilds::default(),
+            ..*self
+        };
+        let mut report = executor.return_rows_of(&graph).await?;
+        let origin = |report: &mut RunReport| report.pipeline = origins[report.pipeline.number()];
+        origin(&mut report);
+        report.builds.iter_mut().for_each(origin);
+        report.builds = RunReport::merged(std::mem::take(&mut report.builds));
         Ok(report)
     }
 
@@ -223,6 +263,7 @@ impl Executor<'_> {
         let sides = 0..pipeline.build_sides.len();
         let sides = sides.map(|number| self.side(pipeline, number, looked_up(&lookups, number)));
         let sides = try_join_all(sides).await?;
+        let _turn = self.shared.turn(pipeline).await;
         let rows: Vec<u64> = pipeline
             .row_sides
             .clone()
@@ -416,6 +457,21 @@ impl Executor<'_> {
         if let Some(matches) = self.ready.lock().take_matches(build.pipeline) {
             return Ok(SideRows::built(matches));
         }
+        let built = self.built(pipeline, number, build);
+        match self.shared.of_pipeline(build.pipeline) {
+            Some(shared) => shared.rows(built).await,
+            None => built.await,
+        }
+    }
+
+    /// Runs the pipeline of a build side.
+    async fn built(
+        &self,
+        pipeline: PipelineRef<'_>,
+        number: usize,
+        build: Build,
+    ) -> Result<SideRows, Failure> {
+        let source = &pipeline.get().build_sides[number];
         let built = pipeline.graph().pipeline(build.pipeline);
         match self.run(built, true).await {
             Ok((Output::Built(table), report)) => {

@@ -16,7 +16,7 @@ use super::parts::{POLICY, Parts};
 use super::pipeline_run::Output;
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
-use crate::graph::PipelineRef;
+use crate::graph::{PipelineGraph, PipelineRef};
 use crate::joins::out_of_core::PartitionedState;
 use crate::report::RunReport;
 use futures::FutureExt;
@@ -66,12 +66,15 @@ impl Executor<'_> {
     }
 
     /// The first attempt, partitioned if a build side is predicted to exceed device memory, if the last run
-    /// of the plan was partitioned, or by the setting.
+    /// of the plan was partitioned, or by the setting; over all rows while pipelines have several readers.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
         let last = || {
             let bytes = pipeline.out_of_core.bytes(|| self.memory_limit())?;
             Shrinking::new(bytes, POLICY.less, POLICY.tries)
         };
+        if !self.shared.is_empty() {
+            return JoinAttempt::Whole(None);
+        }
         let forced = match self.config.join_algorithm {
             JoinAlgorithm::Multipass | JoinAlgorithm::Triton => !PartitionedState::of(pipeline).is_empty(),
             JoinAlgorithm::Auto | JoinAlgorithm::Hash | JoinAlgorithm::Radix => false,
@@ -87,6 +90,12 @@ impl Executor<'_> {
                 predicted: true,
             })
         })
+    }
+
+    /// Whether a pipeline of the graph would begin in partitions.
+    pub(super) fn begins_in_parts(&self, graph: &PipelineGraph) -> bool {
+        let is_parted = |pipeline| matches!(self.first_attempt(pipeline), JoinAttempt::InParts(_));
+        graph.pipelines().any(is_parted)
     }
 
     /// The memory of the first partitioned attempt.
@@ -108,6 +117,10 @@ impl Executor<'_> {
         attempt: JoinAttempt,
         failure: Failure,
     ) -> Result<JoinAttempt, (JoinAttempt, Failure)> {
+        if !self.shared.is_empty() {
+            // A partition restricts the pipelines below, which others read.
+            return Err((attempt, failure));
+        }
         let restart = || pipeline.id() != self.returns || self.result.restart_all();
         let next = match (attempt, &failure) {
             (JoinAttempt::Whole(memory), failure)

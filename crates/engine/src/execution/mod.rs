@@ -34,6 +34,7 @@ mod partition_choice;
 mod partition_run;
 mod parts;
 mod pipeline_run;
+pub(crate) mod shared_builds;
 mod sinks;
 mod slice_marks;
 mod sort_ranges;

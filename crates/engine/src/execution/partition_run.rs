@@ -10,7 +10,6 @@ use crate::joins::build_table::SideRows;
 use crate::report::RunReport;
 use galatea_base::reason::Reason;
 use galatea_codegen::PartitionPasses;
-use parking_lot::Mutex;
 
 /// The attempt after a partitioned one: rows access build sides in scan order, since a join must not depend
 /// on memory for partitioned rows or on the supported column types.
@@ -89,7 +88,7 @@ impl Run<'_> {
         let view = entries(rows.rows)?;
         // Without rows there is no chunk.
         let chunks: &[usize] = if rows.rows == 0 { &[] } else { &[0] };
-        sides.push(SideRows::Built(Box::new(Mutex::new(*rows))));
+        sides.push(SideRows::built(*rows));
         let (output, second) = Run {
             plan: &halves.second,
             view: &view,

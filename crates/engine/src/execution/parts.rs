@@ -292,13 +292,6 @@ impl Executor<'_> {
     /// Merges the reports of pipelines that ran once per partition.
     pub(super) fn merge_builds(&self) {
         let mut builds = self.builds.lock();
-        let mut merged: Vec<RunReport> = Vec::new();
-        for report in builds.drain(..) {
-            match merged.iter_mut().find(|known| known.pipeline == report.pipeline) {
-                Some(known) => known.add_part(&report),
-                None => merged.push(report),
-            }
-        }
-        *builds = merged;
+        *builds = RunReport::merged(std::mem::take(&mut *builds));
     }
 }

@@ -155,12 +155,12 @@ impl PlanGraph {
 
     /// Adds the pipelines of a subtree: the root first, so that each is added after its readers.
     fn add_subtree(&mut self, pipelines: Vec<DescribedPipeline>, reader: Option<(usize, PlanEdgeKind)>) {
-        let mut readers = HashMap::new();
+        let mut readers: HashMap<_, Vec<_>> = HashMap::new();
         if let Some(root) = pipelines.last() {
-            readers.insert(root.id, reader);
+            readers.insert(root.id, reader.into_iter().collect());
         }
         for pipeline in pipelines.into_iter().rev() {
-            let reader = readers.get(&pipeline.id).copied().flatten();
+            let mut own = readers.remove(&pipeline.id).unwrap_or_default().into_iter();
             let run = pipeline.report.map(Box::new);
             let node = PlanNode {
                 name: pipeline.id.to_string(),
@@ -170,13 +170,19 @@ impl PlanGraph {
                 time: run.as_ref().map(|run| run.total),
                 run,
             };
-            let Some(at) = self.add(node, reader) else { return };
+            let Some(at) = self.add(node, own.next()) else {
+                return;
+            };
+            self.edges
+                .extend(own.map(|(to, kind)| PlanEdge { from: at, to, kind }));
             for edge in pipeline.edges {
                 let kind = match edge {
                     Edge::Scan | Edge::Pipeline(_) => PlanEdgeKind::Rows,
                     Edge::Build(_) => PlanEdgeKind::Build,
                 };
-                readers.extend(edge.from().map(|id| (id, Some((at, kind)))));
+                if let Some(id) = edge.from() {
+                    readers.entry(id).or_default().push((at, kind));
+                }
             }
             for input in &pipeline.inputs {
                 self.add_plan(input, Some((at, PlanEdgeKind::Rows)));

@@ -1,6 +1,7 @@
 //! Fingerprints of plans, including the versions of the data that they read.
 
 use super::by_node::ByNode;
+use super::same_plan::is_same;
 use super::{BuildSide, PipelineGraph, PipelineRef, PipelineSource, PlanKey};
 use crate::config::GalateaConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -93,6 +94,11 @@ impl<'a> Keys<'a> {
             }
             self.build_side(source).0.hash(state);
         })
+    }
+
+    /// Whether two plans return the same rows; see [`is_same`].
+    pub(crate) fn same_rows(&self, a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+        is_same(a, b, &|plan| self.rows(plan, true))
     }
 
     /// Hash of the settings that affect how a plan runs.

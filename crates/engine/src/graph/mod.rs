@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! pipeline_graph the pipelines of a subtree, and the edges between them
+//! sharing        pipelines that several others read, found by comparing plans (same_plan)
 //! pipeline       a pipeline: its source, its build sides and its plan
 //! by_node        a cache of values of plan nodes
 //! key            fingerprints of queries, subtrees and build sides (plan_key)
@@ -26,7 +27,9 @@ mod pipeline;
 mod pipeline_graph;
 mod plan_key;
 mod pruned_chunks;
+mod same_plan;
 mod shared_rows;
+mod sharing;
 
 pub(crate) use by_node::ByNode;
 pub(crate) use copy::renewed_host;

@@ -44,11 +44,11 @@ impl Edge {
     }
 }
 
-/// The pipelines of a subtree, in execution order.
+/// The pipelines of a subtree, in execution order. Several pipelines may read one.
 #[derive(Debug, Clone)]
 pub struct PipelineGraph {
     /// By number; the root is the last.
-    pipelines: Vec<Pipeline>,
+    pub(super) pipelines: Vec<Pipeline>,
 }
 
 impl PipelineGraph {

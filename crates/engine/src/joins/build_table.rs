@@ -25,7 +25,7 @@ pub(crate) enum SideRows {
     /// Rows of CPU operators, arranged by key on the host.
     Collected(Arc<LookupSide>),
     /// Rows that a pipeline left on the device.
-    Built(Box<Mutex<BuiltTable>>),
+    Built(Arc<Mutex<BuiltTable>>),
 }
 
 impl SideRows {
@@ -52,14 +52,22 @@ impl SideRows {
 
     /// A table that a pipeline left on the device.
     pub(crate) fn built(table: BuiltTable) -> Self {
-        Self::Built(Box::new(Mutex::new(table)))
+        Self::Built(Arc::new(Mutex::new(table)))
     }
 
-    /// Takes the table that a pipeline left on the device.
+    /// The same rows for another reader.
+    pub(crate) fn share(&self) -> Self {
+        match self {
+            Self::Collected(rows) => Self::Collected(Arc::clone(rows)),
+            Self::Built(table) => Self::Built(Arc::clone(table)),
+        }
+    }
+
+    /// Takes the table that a pipeline left on the device for one reader.
     fn take_built(&mut self) -> Option<BuiltTable> {
         match std::mem::replace(self, Self::not_built()) {
             Self::Collected(_) => None,
-            Self::Built(table) => Some(table.into_inner()),
+            Self::Built(table) => Arc::into_inner(table).map(Mutex::into_inner),
         }
     }
 
@@ -72,18 +80,24 @@ impl SideRows {
     }
 }
 
-/// The build sides on the device that a run looks up, by number; parked when it is dropped.
+/// The build sides on the device that a run looks up, by number; parked when it is dropped. One table may
+/// have several numbers.
 #[derive(Debug)]
-pub(crate) struct BuiltSides<'a>(Vec<(usize, MutexGuard<'a, BuiltTable>)>);
+pub(crate) struct BuiltSides<'a>(Vec<(Vec<usize>, MutexGuard<'a, BuiltTable>)>);
 
 impl<'a> BuiltSides<'a> {
     /// The build sides of a run, still parked.
     pub(crate) fn of(sides: &'a [SideRows]) -> Self {
-        let built = |(number, side): (usize, &'a SideRows)| match side {
-            SideRows::Collected(_) => None,
-            SideRows::Built(table) => Some((number, table.lock())),
-        };
-        Self(sides.iter().enumerate().filter_map(built).collect())
+        let mut tables: Vec<(Vec<usize>, &'a Arc<Mutex<BuiltTable>>)> = Vec::new();
+        for (number, side) in sides.iter().enumerate() {
+            let SideRows::Built(table) = side else { continue };
+            match tables.iter_mut().find(|(_, known)| Arc::ptr_eq(known, table)) {
+                Some((numbers, _)) => numbers.push(number),
+                None => tables.push((vec![number], table)),
+            }
+        }
+        let tables = tables.into_iter();
+        Self(tables.map(|(numbers, table)| (numbers, table.lock())).collect())
     }
 
     /// The accesses of a launch to their regions.
@@ -100,16 +114,18 @@ impl<'a> BuiltSides<'a> {
 
     /// Address of a part of build side number `build_side`.
     pub(crate) fn address(&self, build_side: usize, part: Part) -> u64 {
-        let side = self.0.iter().find(|(number, _)| *number == build_side);
+        let side = self.0.iter().find(|(numbers, _)| numbers.contains(&build_side));
         side.map_or(0, |(_, side)| side.address(part))
     }
 
     /// Late-materialised strings, by number of the build side.
     pub(crate) fn string_rows(&self) -> BTreeMap<usize, StringsOfSide> {
-        let sides = self.0.iter();
-        sides
-            .map(|(number, side)| (*number, side.string_rows.clone()))
-            .collect()
+        let strings = |(numbers, side): &(Vec<usize>, MutexGuard<'_, BuiltTable>)| {
+            let numbers = numbers.clone().into_iter();
+            let strings = side.string_rows.clone();
+            numbers.map(move |number| (number, strings.clone()))
+        };
+        self.0.iter().flat_map(strings).collect()
     }
 
     /// Lets others evict them.

@@ -1,6 +1,7 @@
 //! Compares supported subtrees of a plan with the CPU, and chooses the build sides that pipelines build on
 //! the device.
 
+use super::aggregate::grouping_sets::gives_same_rows;
 use super::cost::Estimator;
 use super::cost::correction::{Correction, HostTime, QueryOnHost};
 use super::cost::device::DeviceTime;
@@ -345,10 +346,14 @@ impl<'a> Assessment<'a> {
     }
 
     /// Chooses the build sides that pipelines build on the device: large ones, and those that an earlier run
-    /// could not build on the host; but none that an earlier run could not build on the device.
+    /// could not build on the host; but none that an earlier run could not build on the device. Pipelines
+    /// with equal results become one.
     fn choose_builds(&self, mut graph: PipelineGraph) -> Result<PipelineGraph, Reason> {
         self.choose_builds_of(graph.root_id(), &mut graph)?;
-        Ok(graph.connected())
+        let same_rows = |a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>| {
+            gives_same_rows(a) && self.keys.same_rows(a, b)
+        };
+        Ok(graph.connected().sharing(&same_rows))
     }
 
     fn choose_builds_of(&self, id: PipelineId, graph: &mut PipelineGraph) -> Result<(), Reason> {

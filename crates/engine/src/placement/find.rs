@@ -1,6 +1,7 @@
 //! Translates a physical subtree to a pipeline plan.
 
 use super::aggregate::call::aggregate_call;
+use super::aggregate::classes::on_device;
 use super::aggregate::determined::DeterminedKeys;
 use super::aggregate::{deviations, distinct, grouping_sets};
 use super::chain::{Chain, Finder};
@@ -43,6 +44,9 @@ pub(super) fn subtree(
     if let Some(steps) = in_steps(plan) {
         return Some(rows_subtree(&steps, plan.schema(), finder));
     }
+    if let Some(found) = one_graph(plan, finder) {
+        return Some(Ok(found));
+    }
     Some(match PlanNode::of(plan) {
         PlanNode::Aggregate(aggregate) => aggregate_subtree(aggregate, plan, finder),
         _ => rows_subtree(plan, plan.schema(), finder),
@@ -52,6 +56,14 @@ pub(super) fn subtree(
 /// An equivalent plan in several steps for an aggregate; `None` if one step is enough, or none helps.
 fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     distinct::in_two_steps(plan).or_else(|| deviations::from_means(plan))
+}
+
+/// The pipelines of an aggregate that would otherwise be several subtrees: coarser grouping sets from finer
+/// ones, and calls of different classes, joined by the keys.
+pub(super) fn one_graph(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<PipelineGraph> {
+    let steps = grouping_sets::finest_first(plan).or_else(|| on_device::as_join(plan))?;
+    let found = rows_subtree(&steps, plan.schema(), finder).ok()?;
+    (!matches!(found.root().source, PipelineSource::Plan(_))).then_some(found)
 }
 
 /// The pipeline that returns the groups of an aggregate.
@@ -323,11 +335,17 @@ fn aggregated(
     {
         return Ok(chain);
     }
-    if let Some(union) = grouping_sets::as_union(plan)
-        && let Ok(chain) = finder.below(&union)
-        && chain.is_on_device()
-    {
-        return Ok(chain);
+    for steps in [
+        grouping_sets::finest_first,
+        grouping_sets::as_union,
+        on_device::as_join,
+    ] {
+        if let Some(steps) = steps(plan)
+            && let Ok(chain) = finder.below(&steps)
+            && chain.is_on_device()
+        {
+            return Ok(chain);
+        }
     }
     match groups_of(aggregate, plan, finder) {
         Ok(Groups::Chain(chain)) => Ok(*chain),

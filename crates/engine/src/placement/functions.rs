@@ -2,7 +2,7 @@
 
 use super::aggregate::call::aggregate_call;
 use super::aggregate::classes::classes;
-use super::aggregate::distinct::grouped;
+use super::aggregate::steps::grouped;
 use super::chain::Finder;
 use super::find::subtree;
 use super::nodes::first_step;

@@ -3,7 +3,7 @@
 use super::aggregate::{classes, grouping_sets};
 use super::assessment::{Assessed, Assessment, FewGroups, Worth, place_again};
 use super::chain::Finder;
-use super::find::{finder, refusal, subtree};
+use super::find::{finder, one_graph, refusal, subtree};
 use super::functions;
 use super::nodes::{ends, is_partial, orders_result};
 use super::plan_node::PlanNode;
@@ -101,6 +101,11 @@ impl<'a> Placer<'a> {
         {
             let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
             return Ok(rows.below(plan)?.with_few(own.few));
+        }
+        if let Some(found) = one_graph(&plan, finder)
+            && let Ok(found) = self.assess(ends(&plan).and(Ok(found)), &plan, fetch, &mut Worth::default())
+        {
+            return Ok(self.node(found, plan, reasons)?.with_few(own.few));
         }
         if let Some(union) = self.place_sets(&plan, &mut own, reasons)? {
             return Ok(union.with_few(own.few));

@@ -154,6 +154,18 @@ impl RunReport {
         self
     }
 
+    /// One report for each pipeline.
+    pub(crate) fn merged(reports: Vec<Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for report in reports {
+            match merged.iter_mut().find(|known| known.pipeline == report.pipeline) {
+                Some(known) => known.add_part(&report),
+                None => merged.push(report),
+            }
+        }
+        merged
+    }
+
     /// Adds a run of the same pipeline over another partition of a join or another range of an order. Each
     /// run scanned the tables once.
     pub(crate) fn add_part(&mut self, other: &Self) {

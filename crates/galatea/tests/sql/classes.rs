@@ -4,6 +4,8 @@
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 use crate::joins::text;
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use std::sync::Arc;
 
 const QUERIES: &[&str] = &[
     // Medians.
@@ -82,12 +84,34 @@ async fn all_null_groups_match_the_cpu() {
     all(50, 4, Shape::AllEqual, &[]).await;
 }
 
-/// All rows of the input stay on the device: the CPU receives one or two per group.
+/// Classes that need no function of the CPU are joined on the device.
+#[tokio::test]
+async fn classes_of_pipelines_are_one_subtree() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
+    for sql in [
+        "SELECT k, median(i16), sum(i32) FROM t GROUP BY k",
+        "SELECT median(f32), median(f64), stddev(f64) FROM t",
+        "SELECT low, median(d9), median(d18), count(*) FROM t GROUP BY low",
+        "SELECT k, percentile_cont(f64, 0.3), count(*) FROM t GROUP BY k",
+        "SELECT k, first_value(low ORDER BY v), last_value(i32 ORDER BY v), any_value(high) FROM t GROUP BY k",
+        "SELECT k, count(DISTINCT i8), count(DISTINCT low), sum(d9) FROM t GROUP BY k",
+        "SELECT k, m, s FROM (SELECT k, median(i16) AS m, sum(i8) AS s FROM t GROUP BY k) WHERE m > 0 ORDER BY m, k",
+    ] {
+        let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+        assert_eq!(plan.matches("GpuExec").count(), 1, "{sql}\n{plan}");
+        for name in ["AggregateExec", "HashJoinExec", "CrossJoinExec"] {
+            assert!(!plan.contains(name), "{sql}\n{plan}");
+        }
+    }
+}
+
+/// The median of decimals with 38 digits is computed by the CPU, which receives one or two rows of each group.
 #[tokio::test]
 async fn cpu_receives_few_rows_per_group() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
-    let plan = text(&pair, "EXPLAIN SELECT k, median(i16), sum(i32) FROM t GROUP BY k").await;
+    let plan = text(&pair, "EXPLAIN SELECT k, median(d38), sum(i32) FROM t GROUP BY k").await;
     assert_eq!(plan.matches("GpuExec").count(), 2, "{plan}");
     assert!(plan.contains("row_number"), "{plan}");
     // Float keys: the two classes cannot be joined.
@@ -97,6 +121,40 @@ async fn cpu_receives_few_rows_per_group() {
     )
     .await;
     assert!(!plan.contains("GpuExec"), "{plan}");
+}
+
+/// Medians of NaN, infinities, both zeros, values whose sum is infinite, and groups without values.
+#[tokio::test]
+async fn medians_of_special_floats() {
+    let pair = Pair::new(&[("galatea.fallback", "error")]);
+    let groups: [&[Option<f64>]; 9] = [
+        &[Some(f64::NAN)],
+        &[Some(1.0), Some(f64::NAN)],
+        &[Some(1.0), Some(2.0), Some(f64::NAN)],
+        &[Some(f64::INFINITY), Some(f64::NEG_INFINITY)],
+        &[Some(-0.0)],
+        &[Some(f64::MAX), Some(f64::MAX)],
+        &[Some(f64::MAX), None],
+        &[None, None],
+        &[Some(3.5), None, Some(1.5), Some(2.25), Some(-7.0)],
+    ];
+    let rows = groups.iter().enumerate();
+    let rows = || {
+        rows.clone()
+            .flat_map(|(group, values)| values.iter().map(move |value| (group as i64, *value)))
+    };
+    let keys: ArrayRef = Arc::new(rows().map(|(group, _)| group).collect::<Int64Array>());
+    let values: ArrayRef = Arc::new(rows().map(|(_, value)| value).collect::<Float64Array>());
+    let table = RecordBatch::try_from_iter([("g", keys), ("x", values)]).expect("columns of one length");
+    pair.table("t", &[table]);
+    for sql in [
+        "SELECT g, median(x), count(*) FROM t GROUP BY g",
+        "SELECT g, median(CAST(x AS REAL)), sum(g) FROM t WHERE g NOT IN (5, 6) GROUP BY g",
+        "SELECT median(x), count(x) FROM t WHERE g = 7",
+        "SELECT median(x), count(x) FROM t WHERE g > 100",
+    ] {
+        pair.check(sql, true, "special floats").await;
+    }
 }
 
 /// The device sorts the rows, not the CPU. They arrive in the order of the call.

@@ -79,6 +79,7 @@ mod scattered;
 mod selection;
 mod sessions;
 mod shared_inputs;
+mod shared_pipelines;
 mod shared_results;
 mod side_strings;
 mod similar_to;

@@ -8,6 +8,7 @@ use crate::device::RunError;
 use crate::execution::attempt::{LastResort, LastStep, repeat_async};
 use crate::execution::error::Failure;
 use crate::execution::executor::Executor;
+use crate::execution::shared_builds::SharedBuilds;
 use crate::execution::source::store_error;
 use crate::facts::ByteCount;
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
@@ -280,6 +281,7 @@ impl Task {
             returns: self.graph.root_id(),
             builds: Mutex::default(),
             ready: Arc::default(),
+            shared: SharedBuilds::default(),
         };
         executor.return_rows(&self.graph).await
     }

@@ -15,6 +15,7 @@
 //! input, so the input must return the same rows every time.
 
 mod in_order;
+pub(in crate::placement) mod on_device;
 mod percentile;
 
 use std::sync::Arc;
@@ -39,8 +40,8 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMod
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_window_expr};
 
-use crate::placement::aggregate::distinct::{call_of, grouped};
 use crate::placement::aggregate::grouping_sets::gives_same_rows;
+use crate::placement::aggregate::steps::{call_of, grouped};
 use crate::placement::nodes::{first_step, statistics};
 use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::AggregateFunction;
@@ -98,6 +99,10 @@ pub(in crate::placement) struct Class {
     share: Option<f64>,
     /// The numbers of the calls.
     calls: Vec<usize>,
+    /// The rows of a group that it needs.
+    needed: Rows,
+    /// The value that selects these rows, if one does.
+    value: Option<Value>,
 }
 
 struct Finish {
@@ -271,6 +276,8 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
         finish,
         share,
         calls,
+        needed: need.rows,
+        value: need.by.first().map(|by| Arc::clone(&by.expr)),
     })
 }
 
@@ -395,6 +402,14 @@ pub(in crate::placement) fn joined(
     classes: &[Class],
     made: Vec<Arc<dyn ExecutionPlan>>,
 ) -> Option<Arc<dyn ExecutionPlan>> {
+    join_by_keys(plan, classes, made).filter(|joined| joined.schema() == plan.schema())
+}
+
+fn join_by_keys(
+    plan: &Arc<dyn ExecutionPlan>,
+    classes: &[Class],
+    made: Vec<Arc<dyn ExecutionPlan>>,
+) -> Option<Arc<dyn ExecutionPlan>> {
     let output = plan.schema();
     let calls: usize = classes.iter().map(|class| class.calls.len()).sum();
     let keys = output.fields().len().checked_sub(calls)?;
@@ -432,7 +447,7 @@ pub(in crate::placement) fn joined(
     let columns =
         columns.map(|(index, field)| ProjectionExpr::new(column(index, &schema), field.name().clone()));
     let projection = ProjectionExec::try_new(columns.collect::<Vec<_>>(), all).ok()?;
-    (projection.schema() == output).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
+    Some(Arc::new(projection))
 }
 
 pub(in crate::placement) fn column(index: usize, schema: &SchemaRef) -> Value {

@@ -44,7 +44,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::WindowAggExec;
 
 use crate::placement::aggregate::classes::{Value, case_when, column, joinable, only_where, over_partitions};
-use crate::placement::aggregate::distinct::{call_of, grouped};
+use crate::placement::aggregate::steps::{call_of, grouped};
 use crate::placement::nodes::first_step;
 use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::{AggregateFunction, is_exact};

@@ -5,7 +5,7 @@ use super::correction::{Correction, HostTime};
 use super::host::{HostCosts, by_type};
 use crate::config::GalateaConfig;
 use crate::graph::key::Keys;
-use crate::graph::{Pipeline, PipelineRef, PipelineSource, PlanKey};
+use crate::graph::{Pipeline, PipelineId, PipelineRef, PipelineSource, PlanKey};
 use crate::history::{History, OneTime};
 use crate::placement::decide::Candidate;
 use crate::session::Session;
@@ -233,17 +233,18 @@ impl Estimator {
     ) -> DeviceTime {
         DeviceTime {
             once: self.once(found, session, keys),
-            ..self.run_time(found, plan, session, keys.config())
+            ..self.run_time(found, plan, session, keys.config(), &mut BTreeSet::new())
         }
     }
 
-    /// The same without a warm-up.
+    /// The same without a warm-up. Pipelines that are `counted` take no time: several others read them.
     fn run_time(
         &self,
         found: PipelineRef<'_>,
         plan: &Arc<dyn ExecutionPlan>,
         session: &Session,
         config: &GalateaConfig,
+        counted: &mut BTreeSet<PipelineId>,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let Bringing { bytes, each_run, .. } = self.bringing(&found, rows, session, config);
@@ -263,8 +264,9 @@ impl Estimator {
         let sides = found.build_sides.iter().enumerate();
         let sides = sides.map(|(number, side)| match found.build(number) {
             None => (self.build_side(&found, number), 0.0),
+            Some(build) if !counted.insert(build.id()) => (0.0, 0.0),
             Some(build) => {
-                let time = self.run_time(build, side.plan.plan(), session, config);
+                let time = self.run_time(build, side.plan.plan(), session, config, counted);
                 (time.hot, time.fixed)
             }
         });

@@ -1,0 +1,58 @@
+//! Whether two plans of CPU operators return the same rows.
+
+use crate::sample::SampleExec;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use galatea_store::StoreScanExec;
+use std::sync::Arc;
+
+/// Whether two plans consist of equal nodes over the same data: equal in their display, schema and
+/// expressions. Scans are compared by the version of their table or files; scans of other sources differ,
+/// since their display does not contain their rows. Volatile expressions differ, and so do samples, because
+/// each draws its own rows. `exact` hashes a plan with the version of its data.
+pub(super) fn is_same(
+    a: &Arc<dyn ExecutionPlan>,
+    b: &Arc<dyn ExecutionPlan>,
+    exact: &dyn Fn(&Arc<dyn ExecutionPlan>) -> u64,
+) -> bool {
+    if Arc::ptr_eq(a, b) {
+        return true;
+    }
+    let (inputs, others) = (a.children(), b.children());
+    let alike = a.name() == b.name()
+        && inputs.len() == others.len()
+        && a.schema() == b.schema()
+        && line(a) == line(b)
+        && !a.is::<SampleExec>()
+        && matches!((expressions(a), expressions(b)), (Some(a), Some(b)) if a == b);
+    let same_leaf = || is_versioned(a) && exact(a) == exact(b);
+    let mut inputs = inputs.into_iter().zip(others);
+    alike && (inputs.len() > 0 || same_leaf()) && inputs.all(|(a, b)| is_same(a, b, exact))
+}
+
+fn line(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).one_line().to_string()
+}
+
+/// The expressions of a node, in its order; `None` if one is volatile.
+fn expressions(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
+    let (mut all, mut volatile) = (Vec::new(), false);
+    let visited = plan.apply_expressions(&mut |expression| {
+        volatile |= is_volatile(expression);
+        all.push(Arc::clone(expression));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    (visited.is_ok() && !volatile).then_some(all)
+}
+
+/// Whether a scan's key contains the version of its data.
+fn is_versioned(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<StoreScanExec>()
+        || plan
+            .downcast_ref::<DataSourceExec>()
+            .is_some_and(|scan| scan.data_source().downcast_ref::<FileScanConfig>().is_some())
+}
