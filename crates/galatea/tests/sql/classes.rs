@@ -106,7 +106,8 @@ async fn classes_of_pipelines_are_one_subtree() {
     }
 }
 
-/// The median of decimals with 38 digits is computed by the CPU, which receives one or two rows of each group.
+/// The median of decimals with 38 digits is computed by the CPU, which receives one or two rows of each
+/// group.
 #[tokio::test]
 async fn cpu_receives_few_rows_per_group() {
     let pair = Pair::new(&[]);
