@@ -44,6 +44,7 @@ mod file_paths;
 mod file_tables;
 mod files;
 mod formats;
+mod functions;
 mod insert_rows;
 mod install;
 mod kmeans;
@@ -214,6 +215,7 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
     if let Err(error) = installed.register_udf(Arc::new(variables.function())) {
         tracing::warn!(%error, "getvariable is not available in this session");
     }
+    functions::register(&mut installed);
     system_tables::register(&mut installed, &session);
     kmeans::register(&mut installed, &session);
     for factory in installed.table_factories_mut().values_mut() {

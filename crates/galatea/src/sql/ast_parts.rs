@@ -3,6 +3,8 @@
 use super::result;
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Query, Statement, TableAlias, TableAliasColumnDef, Value, VisitMut,
@@ -23,6 +25,14 @@ pub(crate) fn key(name: &Ident) -> String {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),
     }
+}
+
+/// Whether a session has a function of this name, of any kind.
+pub(super) fn is_session_function(name: &str, state: &SessionState) -> bool {
+    state.scalar_functions().contains_key(name)
+        || state.aggregate_functions().contains_key(name)
+        || state.window_functions().contains_key(name)
+        || state.higher_order_function(name).is_ok()
 }
 
 /// A string literal.

@@ -64,19 +64,6 @@ pub enum SqlError {
         /// The setting of the maximum.
         setting: &'static str,
     },
-    /// Two columns of a SELECT list with one name.
-    #[error(
-        "the SELECT list has two columns of the name {name}: {first} and {second}\nhint: give one of them another \
-         name: {second} AS {name}_2"
-    )]
-    OutputName {
-        /// The name.
-        name: String,
-        /// The first expression.
-        first: String,
-        /// The second expression.
-        second: String,
-    },
     /// A macro, or a call of one, that is not valid.
     #[error("the macro {name} {problem}")]
     Macro {

@@ -18,8 +18,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
-use super::merged_names;
 use super::question::{Answer, Question, query_of, select_of};
+use super::{merged_names, merged_outer};
 
 /// A column that a name or `*` means.
 #[derive(Debug, Clone)]
@@ -29,7 +29,8 @@ struct Visible {
     is_merged: bool,
 }
 
-fn constraint(join: &mut Join) -> Option<&mut JoinConstraint> {
+/// The constraint of a join that has one.
+pub(super) fn constraint(join: &mut Join) -> Option<&mut JoinConstraint> {
     match &mut join.join_operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
@@ -51,7 +52,7 @@ fn constraint(join: &mut Join) -> Option<&mut JoinConstraint> {
 }
 
 /// The tables in parentheses without a name of their own.
-fn inner(factor: &TableFactor) -> Option<&TableWithJoins> {
+pub(super) fn inner(factor: &TableFactor) -> Option<&TableWithJoins> {
     match factor {
         TableFactor::NestedJoin {
             table_with_joins,
@@ -146,12 +147,19 @@ pub(super) fn question(select: &Select) -> Option<Question> {
         };
         query_of(SetExpr::Select(Box::new(select_of(all, vec![table]))))
     });
-    Some(Question::Tables(tables.collect()))
+    Some(Question::Joined {
+        tables: tables.collect(),
+        nested: merged_outer::tables(select),
+    })
 }
 
 /// Replaces such joins, the names of their columns, and `*`. `order`: the ORDER BY of the SELECT's query.
 pub(super) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, answer: Answer) -> Result<()> {
-    let Answer::Tables(Some(tables)) = answer else {
+    let Answer::Joined {
+        tables: Some(tables),
+        nested,
+    } = answer
+    else {
         return Ok(());
     };
     let tables = tables.into_iter().map(|columns| {
@@ -180,6 +188,7 @@ pub(super) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, answer: 
     }
     select.from = from;
     let names = Names::of(visible);
+    merged_outer::replace(select, &names.merged, &nested);
     merged_names::expand(&mut select.projection, &own, &names.merged);
     names.rewrite(select, order)
 }

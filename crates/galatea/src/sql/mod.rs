@@ -7,15 +7,20 @@
 //! ```text
 //! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
 //!             FROM t is SELECT * FROM t                                                   from_first
+//!             AS MATERIALIZED is AS                                                       materialized
 //!             calls of macros are their definitions                                       macros
-//! statement   a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
+//! statement   WITH within the query of a WITH of the same name                                with_names
+//!             a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
-//!             year(day) is date_part('year', day)                                         duckdb
+//!             year(day) is date_part('year', day)                                         duckdb, quantiles
+//!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //! columns     ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
+//!             COLUMNS('pattern'), FROM (SELECT 1 AS a), (SELECT 2 AS a)    column_lists, unnamed_tables
 //!             columns of joins with USING and NATURAL                                     merged_columns
+//!             SELECT a, a: different names         output_names, expression_keys, unnamed_parts, distinct_order
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
 //! ```
 
@@ -26,18 +31,24 @@ mod change_clauses;
 mod clause_parts;
 mod clause_tokens;
 mod clauses;
+mod column_lists;
 mod copy;
 mod copy_options;
 mod definitions;
 mod distinct_from;
+mod distinct_order;
 mod duckdb;
 mod error;
+mod expression_keys;
 mod from_first;
 mod functions;
 mod macros;
+mod materialized;
 mod merged_columns;
 mod merged_names;
+mod merged_outer;
 mod not_null;
+mod operators;
 mod order_all;
 mod output_names;
 mod own_queries;
@@ -45,6 +56,7 @@ mod paths;
 mod pivot;
 mod places;
 mod power;
+mod quantiles;
 mod question;
 mod read_functions;
 mod resolve;
@@ -53,10 +65,13 @@ mod row_comparisons;
 mod similar_to;
 mod summarize;
 mod tokens;
+mod unnamed_parts;
+mod unnamed_tables;
 mod unpivot;
 mod using_sample;
 mod variables;
 mod windows;
+mod with_names;
 
 pub(crate) use asof::planned as asof_join;
 pub(crate) use clauses::of_relation;
@@ -307,6 +322,7 @@ pub fn unresolved_statement(text: &str, state: &SessionState) -> Result<Statemen
         check_statement(&statement)?;
         macros::expand(&mut statement, state)?;
         check_statement(&statement)?;
+        with_names::distinguish(&mut statement);
         visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
         visit(&statement, &mut clauses::Check::new(state))?;
         Ok::<_, DataFusionError>(statement)
@@ -334,7 +350,8 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     })?;
     let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
-    let tokens = copy_options::rewritten(clause_tokens::rewritten(tokens)?)?;
+    let tokens = clause_tokens::rewritten(materialized::without(tokens))?;
+    let tokens = copy_options::rewritten(tokens)?;
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),
         false => tokens,

@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr, TableWithJoins,
 };
+use std::collections::HashSet;
 
 /// A query that a rewrite of a part depends on.
 #[derive(Debug)]
@@ -12,6 +13,13 @@ pub(super) enum Question {
     Columns(Query),
     /// The columns of queries, each with the table that has it. If one cannot be planned, the part stays.
     Tables(Vec<Query>),
+    /// The columns of joined tables, and of the tables of subqueries.
+    Joined {
+        /// Each table; if one cannot be planned, the part stays.
+        tables: Vec<Query>,
+        /// The tables of each SELECT within subqueries; `None` if they are not needed.
+        nested: Vec<Option<Query>>,
+    },
     /// The values of a PIVOT without a list.
     Values(ValuesQuery),
 }
@@ -23,6 +31,12 @@ pub(super) enum Answer {
     Columns(Option<Vec<String>>),
     /// The names of the columns of each query, with the expressions that select them.
     Tables(Option<Vec<Vec<(String, Expr)>>>),
+    Joined {
+        /// As above.
+        tables: Option<Vec<Vec<(String, Expr)>>>,
+        /// The names of the columns; `None` if they are not needed or cannot be planned.
+        nested: Vec<Option<HashSet<String>>>,
+    },
     Values(Vec<Value>),
 }
 

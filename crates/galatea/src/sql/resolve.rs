@@ -6,7 +6,10 @@
 
 use super::ast_parts::column;
 use super::question::{Answer, Question, query_of};
-use super::{aliases, flow_mut, merged_columns, order_all, pivot};
+use super::{
+    aliases, column_lists, distinct_order, flow_mut, merged_columns, order_all, output_names, pivot,
+    unnamed_parts, unnamed_tables,
+};
 use datafusion::common::DFSchema;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
@@ -34,11 +37,13 @@ enum Stop {
 /// Those of the queries, and of the rewrites.
 pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &SessionState) -> Result<()> {
     let (mut done, mut answer) = (0, None);
+    let levels = text.len().min(MAX_LEVELS);
     loop {
-        let visited = for_levels(SPARE, || {
+        let visited = for_levels(SPARE + levels, || {
             with_stack_for(text, || {
                 let mut visit = Visit {
                     state,
+                    levels,
                     frames: Vec::new(),
                     at: 0,
                     done,
@@ -54,7 +59,6 @@ pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &Sessi
             ControlFlow::Break(Stop::Error(error)) => return Err(*error),
             ControlFlow::Break(Stop::Again) => None,
             ControlFlow::Break(Stop::Ask(question)) => {
-                let levels = text.len().min(MAX_LEVELS);
                 Some(poll_for_levels(levels, Box::pin(answered(*question, state))).await?)
             }
         };
@@ -68,18 +72,18 @@ async fn answered(question: Question, state: &SessionState) -> Result<Answer> {
             let names = plan.map(|plan| names(plan.schema()));
             Ok(Answer::Columns(names.ok()))
         }
-        Question::Tables(queries) => {
-            let mut tables = Vec::new();
-            for query in queries {
-                let Ok(plan) = planned(query, state).await else {
-                    return Ok(Answer::Tables(None));
+        Question::Tables(queries) => Ok(Answer::Tables(columns(queries, state).await)),
+        Question::Joined { tables, nested } => {
+            let tables = columns(tables, state).await;
+            let mut sets = Vec::new();
+            for query in nested {
+                let plan = match query {
+                    Some(query) => planned(query, state).await.ok(),
+                    None => None,
                 };
-                let columns = plan.schema().iter();
-                let columns =
-                    columns.map(|(table, field)| (field.name().clone(), column(table, field.name())));
-                tables.push(columns.collect());
+                sets.push(plan.map(|plan| names(plan.schema()).into_iter().collect()));
             }
-            Ok(Answer::Tables(Some(tables)))
+            Ok(Answer::Joined { tables, nested: sets })
         }
         Question::Values(values) => {
             let plan = planned(values.query.clone(), state).await?;
@@ -87,6 +91,18 @@ async fn answered(question: Question, state: &SessionState) -> Result<Answer> {
             Ok(Answer::Values(values.read(&rows)?))
         }
     }
+}
+
+/// The columns of queries, with the expressions that select them; `None` if one cannot be planned.
+async fn columns(queries: Vec<Query>, state: &SessionState) -> Option<Vec<Vec<(String, ast::Expr)>>> {
+    let mut tables = Vec::new();
+    for query in queries {
+        let plan = planned(query, state).await.ok()?;
+        let columns = plan.schema().iter();
+        let columns = columns.map(|(table, field)| (field.name().clone(), column(table, field.name())));
+        tables.push(columns.collect());
+    }
+    Some(tables)
 }
 
 async fn planned(query: Query, state: &SessionState) -> Result<datafusion::logical_expr::LogicalPlan> {
@@ -111,6 +127,8 @@ struct Frame {
 
 struct Visit<'s> {
     state: &'s SessionState,
+    /// The most levels of an expression, whose copies take stack for each.
+    levels: usize,
     frames: Vec<Frame>,
     /// The number of parts before, and of those that are done.
     at: usize,
@@ -148,6 +166,14 @@ impl Visit<'_> {
                 let question = Question::Tables(queries.collect());
                 ControlFlow::Break(Stop::Ask(Box::new(question)))
             }
+            Some(Question::Joined { tables, nested }) => {
+                let tables = tables.into_iter().map(|query| self.in_scope(query)).collect();
+                let nested = nested
+                    .into_iter()
+                    .map(|query| query.map(|query| self.in_scope(query)));
+                let nested = nested.collect();
+                ControlFlow::Break(Stop::Ask(Box::new(Question::Joined { tables, nested })))
+            }
             Some(Question::Values(mut values)) => {
                 values.query = self.in_scope(values.query);
                 ControlFlow::Break(Stop::Ask(Box::new(Question::Values(values))))
@@ -163,14 +189,40 @@ impl Visit<'_> {
     fn selects(&mut self, query: &mut Query) -> ControlFlow<Stop> {
         let mut number = 0;
         while let Some((select, order)) = merged_columns::with_order(query, number) {
+            let question = unnamed_tables::question(select);
+            self.part(question, |_, answer| {
+                unnamed_tables::rewrite(select, answer);
+                Ok(())
+            })?;
+            let question = column_lists::question(select);
+            self.part(question, |_, answer| column_lists::rewrite(select, answer))?;
             let question = merged_columns::question(select);
             self.part(question, |_, answer| {
                 merged_columns::rewrite(select, order, answer)
             })?;
             let question = aliases::question(select);
             self.part(question, |state, answer| aliases::rewrite(select, answer, state))?;
+            self.names(query, number)?;
             number += 1;
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Gives the columns of a SELECT, and its aggregates, different names.
+    fn names(&mut self, query: &mut Query, number: usize) -> ControlFlow<Stop> {
+        let Some((select, mut order)) = merged_columns::with_order(query, number) else {
+            return ControlFlow::Continue(());
+        };
+        let question = output_names::question(select);
+        if question.is_none() {
+            output_names::separate(select, Vec::new(), self.state);
+        }
+        self.part(question, |state, answer| {
+            output_names::rewrite(select, answer, state);
+            Ok(())
+        })?;
+        unnamed_parts::separate(select, order.as_deref_mut(), self.state);
+        distinct_order::by_names(select, order, self.state);
         ControlFlow::Continue(())
     }
 
@@ -224,7 +276,7 @@ impl VisitorMut for Visit<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Stop> {
         let address = std::ptr::from_ref::<Query>(query).addr();
-        for_levels(SPARE, || {
+        for_levels(SPARE + self.levels, || {
             self.selects(query)?;
             let question = order_all::question(query);
             self.part(question, |_, answer| order_all::rewrite(query, answer))

@@ -2,8 +2,8 @@
 
 use super::{asof, read_functions};
 use super::{
-    change_clauses, distinct_from, duckdb, merged_columns, output_names, pivot, power, row_comparisons,
-    similar_to, using_sample, windows,
+    change_clauses, distinct_from, duckdb, merged_columns, operators, pivot, power, quantiles,
+    row_comparisons, similar_to, using_sample, windows,
 };
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
@@ -71,9 +71,6 @@ impl VisitorMut for Rewrite<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
-        if let Some(error) = output_names::clash(select) {
-            return ControlFlow::Break(error.into());
-        }
         duckdb::name_columns(select, self.state);
         with_rollup(&mut select.group_by);
         for table in &mut select.from {
@@ -103,6 +100,7 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
+        operators::rewrite(expression);
         let rewritten = match expression {
             Expr::BinaryOp {
                 left,
@@ -113,6 +111,14 @@ impl VisitorMut for Rewrite<'_> {
                 power::power(take(left), take(right))
             }
             Expr::Function(function) => {
+                match quantiles::rewritten(function, self.state) {
+                    Some(Err(error)) => return ControlFlow::Break(error.into()),
+                    Some(Ok(quantile)) => {
+                        *expression = quantile;
+                        return ControlFlow::Continue(());
+                    }
+                    None => {}
+                }
                 let exclusive_or = self.exclusive_or.then(|| power::exclusive_or(function)).flatten();
                 exclusive_or.or_else(|| duckdb::rewritten(function, self.state))
             }

@@ -6,14 +6,14 @@
 
 use super::SqlError;
 use super::ast_parts::{alias, and, column, key, other_columns, parsed_query, text};
+use super::column_lists::{argument, matched};
 use super::question::{query_of, select_of};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, ExcludeSelectItem, Expr, ExprWithAlias, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, NullInclusion, ObjectName, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    Expr, ExprWithAlias, Ident, Join, JoinConstraint, JoinOperator, NullInclusion, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
 use std::fmt::Write;
 
@@ -142,22 +142,17 @@ fn value_names(value: &Expr) -> Result<Vec<Ident>> {
 
 /// The rows of an item of the list: a column, several in parentheses, or `COLUMNS(...)`.
 fn rows_of(item: &ExprWithAlias, schema: &DFSchema) -> Result<Vec<Row>> {
-    if let Expr::Function(function) = &item.expr
-        && function.name.to_string().eq_ignore_ascii_case("columns")
-        && let FunctionArguments::List(list) = &function.args
-    {
-        let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else {
-            return Err(wrong("COLUMNS needs *, * EXCLUDE (a, b) or a pattern"));
-        };
-        let names = schema
-            .iter()
-            .filter(|(_, field)| matches(argument, field.name()).unwrap_or(false));
-        let rows = names.map(|(table, field)| Row {
-            values: vec![column(table, field.name())],
-            name: field.name().clone(),
-        });
-        matches(argument, "")?;
-        return Ok(rows.collect());
+    if let Some(list) = argument(&item.expr) {
+        let mut rows = Vec::new();
+        for (table, field) in schema.iter() {
+            if matched(list, field.name())?.is_some() {
+                rows.push(Row {
+                    values: vec![column(table, field.name())],
+                    name: field.name().clone(),
+                });
+            }
+        }
+        return Ok(rows);
     }
     let values = match &item.expr {
         Expr::Tuple(parts) => parts.clone(),
@@ -173,47 +168,6 @@ fn rows_of(item: &ExprWithAlias, schema: &DFSchema) -> Result<Vec<Row>> {
         None => spelled.collect::<Vec<_>>().join("_"),
     };
     Ok(vec![Row { values, name }])
-}
-
-/// Whether COLUMNS of this argument contains the column.
-fn matches(argument: &FunctionArgExpr, name: &str) -> Result<bool> {
-    let last = |excluded: &ObjectName| {
-        let part = excluded.0.last().and_then(|part| part.as_ident());
-        part.is_some_and(|part| key(part) == name)
-    };
-    match argument {
-        FunctionArgExpr::Wildcard => Ok(true),
-        FunctionArgExpr::WildcardWithOptions(options) => {
-            let others =
-                options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some();
-            if others {
-                return Err(wrong("COLUMNS(*) accepts EXCLUDE only"));
-            }
-            let excluded = match &options.opt_exclude {
-                None => false,
-                Some(ExcludeSelectItem::Single(one)) => last(one),
-                Some(ExcludeSelectItem::Multiple(several)) => several.iter().any(last),
-            };
-            let excepted = match &options.opt_except {
-                None => false,
-                Some(ExceptSelectItem {
-                    first_element,
-                    additional_elements,
-                }) => key(first_element) == name || additional_elements.iter().any(|part| key(part) == name),
-            };
-            Ok(!excluded && !excepted)
-        }
-        FunctionArgExpr::Expr(Expr::Value(pattern)) => {
-            let Value::SingleQuotedString(pattern) = &pattern.value else {
-                return Err(wrong("COLUMNS needs *, * EXCLUDE (a, b) or a pattern"));
-            };
-            let pattern = regex::Regex::new(pattern);
-            let pattern =
-                pattern.map_err(|error| wrong(format!("has a pattern that is not valid: {error}")))?;
-            Ok(pattern.is_match(name))
-        }
-        _ => Err(wrong("COLUMNS needs *, * EXCLUDE (a, b) or a pattern")),
-    }
 }
 
 /// Whether values of both types fit one column without a conversion to another kind of type.

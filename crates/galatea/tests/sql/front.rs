@@ -444,25 +444,9 @@ async fn copy_writes_the_format_of_the_extension() {
 
 /// Errors that name parts of the statement.
 #[tokio::test]
-async fn clashes_and_correlation_are_named() {
+async fn unsupported_correlation_is_named() {
     let both = Both::with_table().await;
     for (sql, message) in [
-        (
-            "SELECT 1 AS n, 2 AS n",
-            "the SELECT list has two columns of the name n: 1 and 2",
-        ),
-        (
-            "SELECT a, b AS a FROM t",
-            "two columns of the name a: a and b\nhint: give one of them another name: b AS a_2",
-        ),
-        (
-            "SELECT u.a AS x, t.a AS x FROM t, t AS u",
-            "two columns of the name x: u.a and t.a",
-        ),
-        (
-            "SELECT * FROM (SELECT t.a, 1 AS a FROM t) AS q",
-            "two columns of the name a",
-        ),
         (
             "SELECT a, (SELECT count(*) FROM t AS u WHERE u.a <= t.a) FROM t",
             "the condition u.a <= outer_ref(t.a) of a scalar subquery with an aggregate",

@@ -304,3 +304,37 @@ async fn pivot_has_merged_columns() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn subqueries_use_merged_columns_of_the_query_around_them() {
+    let both = tables().await;
+    for (sql, expected) in [
+        (
+            "SELECT k, x FROM t JOIN u USING (k) WHERE EXISTS (SELECT 1 FROM w AS v(j, y) WHERE v.j = k) ORDER BY x",
+            "1 10; 1 20",
+        ),
+        (
+            "SELECT k, z FROM t RIGHT JOIN u USING (k) WHERE EXISTS (SELECT 1 FROM w AS v(j, y) WHERE v.j = k AND y > 100)",
+            "3 8",
+        ),
+        (
+            "SELECT k, (SELECT max(y) FROM w AS v(j, y) WHERE j = k) AS y FROM t LEFT JOIN u USING (k) ORDER BY k, x",
+            "1 100; 1 100; 2 NULL; NULL NULL",
+        ),
+        // The table of the subquery has a column of the name.
+        (
+            "SELECT count(*) FROM t JOIN u USING (k) WHERE EXISTS (SELECT 1 FROM w WHERE w.y = 500 AND k = 5)",
+            "2",
+        ),
+        (
+            "SELECT (SELECT max(k) FROM w) FROM t JOIN u USING (k) WHERE x = 10",
+            "5",
+        ),
+        (
+            "SELECT k FROM t NATURAL JOIN u WHERE k IN (SELECT j FROM w AS v(j, y) WHERE y < k * 101)",
+            "1",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
+}

@@ -1,0 +1,83 @@
+//! Functions of DuckDB for which DataFusion has no expression, as functions of the session.
+//!
+//! ```text
+//! strings     strip_accents, regexp_split_to_array
+//! format      format, printf
+//! times       age
+//! spans       date_sub, time_bucket: arithmetic and date_bin where the types are known
+//! mode        mode
+//! lists       list_aggregate
+//! hash        hash
+//! strings of s[1] and s[2:3]                                          substrings
+//! ```
+//!
+//! The other functions of DuckDB are expressions of DataFusion's: `crate::sql`.
+
+mod format;
+mod hash;
+mod lists;
+mod mode;
+mod spans;
+mod strings;
+mod substrings;
+mod times;
+
+use std::sync::Arc;
+
+use datafusion::common::plan_err;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::logical_expr::registry::FunctionRegistry;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+/// Adds the functions to a session, except those whose names the session has.
+pub(crate) fn register(state: &mut SessionState) {
+    let scalar: [ScalarUDF; 9] = [
+        strings::StripAccents::new().into(),
+        strings::Split::new().into(),
+        format::Format::of_braces().into(),
+        format::Format::of_percents().into(),
+        times::Age::new().into(),
+        spans::DateSub::new().into(),
+        spans::TimeBucket::new().into(),
+        lists::Aggregate::new().into(),
+        hash::Hash::new().into(),
+    ];
+    for function in scalar {
+        let known = state.scalar_functions();
+        if known.contains_key(function.name()) {
+            continue;
+        }
+        let name = function.name().to_owned();
+        if let Err(error) = state.register_udf(Arc::new(function)) {
+            tracing::warn!(function = name, %error, "the function is not available in this session");
+        }
+    }
+    if !state.aggregate_functions().contains_key(mode::NAME)
+        && let Err(error) = state.register_udaf(Arc::new(AggregateUDF::from(mode::Mode::new())))
+    {
+        tracing::warn!(%error, "mode is not available in this session");
+    }
+}
+
+/// The planners of expressions, with one for positions in strings before the others.
+pub(crate) fn with_substrings(planners: &[Arc<dyn ExprPlanner>]) -> Vec<Arc<dyn ExprPlanner>> {
+    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substrings::Substrings)];
+    all.extend(planners.iter().cloned());
+    all
+}
+
+/// The error of a call with other arguments.
+fn wrong_arguments<T>(
+    name: &str,
+    takes: &str,
+    types: &[arrow::datatypes::DataType],
+    example: &str,
+) -> Result<T> {
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    plan_err!(
+        "{name} takes {takes}, not ({})\nhint: {example}",
+        types.join(", ")
+    )
+}

@@ -1,0 +1,185 @@
+//! Values and clauses of rewritten functions.
+
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+
+fn session() -> SessionContext {
+    let session = crate::session().with_setting("galatea.device", "cpu");
+    session.build().expect("a session")
+}
+
+/// The only value of a query as text, with the name of its column.
+async fn value(ctx: &SessionContext, sql: &str) -> (String, Option<String>) {
+    let frame = crate::sql(ctx, sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = frame
+        .collect()
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = rows.iter().find(|rows| rows.num_rows() > 0).expect("a row");
+    let text = cast(rows.column(0), &DataType::Utf8).expect("text");
+    let text = text.as_string::<i32>().iter().next().flatten().map(str::to_owned);
+    (rows.schema().field(0).name().clone(), text)
+}
+
+/// The values are DuckDB's.
+#[tokio::test]
+async fn functions_return_the_values_of_duckdb() {
+    let ctx = session();
+    for (call, expected) in [
+        ("year(DATE '2024-02-29')", "2024"),
+        ("month(DATE '2024-02-29')", "2"),
+        ("day(DATE '2024-02-29')", "29"),
+        ("dayofmonth(DATE '2024-02-29')", "29"),
+        ("quarter(DATE '2024-05-01')", "2"),
+        ("century(DATE '2000-12-31')", "20"),
+        ("century(TIMESTAMP '2001-01-01 10:00:00')", "21"),
+        ("decade(DATE '1999-12-31')", "199"),
+        (
+            "epoch_ms(TIMESTAMP '2024-01-01 00:00:00.123999')",
+            "1704067200124",
+        ),
+        ("epoch_ms(TIMESTAMP '1969-12-31 23:59:59.999')", "-1"),
+        ("epoch_ms(DATE '1970-01-02')", "86400000"),
+        ("mod(-7, 3)", "-1"),
+        ("mod(7.5, 2)", "1.5"),
+        ("mod(1 + 6, 1 + 2)", "1"),
+        ("regexp_full_match('abc', 'b')", "false"),
+        ("regexp_full_match('abc', 'a.c')", "true"),
+        ("regexp_full_match('abc', 'a|abc')", "true"),
+        ("regexp_full_match('a' || chr(10) || 'b', 'a.b')", "false"),
+        ("struct_extract({'a': 1, 'b': 'x'}, 'b')", "x"),
+        ("week(DATE '2021-01-03')", "53"),
+        ("weekofyear(DATE '2021-01-04')", "1"),
+        ("dayofyear(DATE '2024-12-31')", "366"),
+        ("dayofweek(DATE '2024-02-25')", "0"),
+        ("weekday(DATE '2024-02-29')", "4"),
+        ("isodow(DATE '2024-02-25')", "7"),
+        ("isodow(DATE '2024-02-26')", "1"),
+        ("hour(TIMESTAMP '2024-02-29 13:14:15')", "13"),
+        ("minute(TIMESTAMP '2024-02-29 13:14:15')", "14"),
+        ("second(TIMESTAMP '2024-02-29 13:14:15')", "15"),
+        ("epoch(TIMESTAMP '1970-01-02 00:00:01')", "86401.0"),
+        ("dayname(DATE '2024-02-29')", "Thursday"),
+        ("monthname(DATE '2024-02-29')", "February"),
+        ("last_day(DATE '2024-02-11')", "2024-02-29"),
+        ("strftime(DATE '2024-02-29', '%d.%m.%Y')", "29.02.2024"),
+        ("date_diff('day', DATE '2024-02-28', DATE '2024-03-01')", "2"),
+        (
+            "datediff('day', TIMESTAMP '2024-02-28 23:59:59', TIMESTAMP '2024-02-29 00:00:00')",
+            "1",
+        ),
+        (
+            "date_diff('hour', TIMESTAMP '2024-01-01 00:59:00', TIMESTAMP '2024-01-01 02:01:00')",
+            "2",
+        ),
+        (
+            "date_diff('minute', TIMESTAMP '2024-01-01 00:00:59', TIMESTAMP '2024-01-01 00:01:00')",
+            "1",
+        ),
+        (
+            "date_diff('second', TIMESTAMP '1969-12-31 23:59:59', TIMESTAMP '1970-01-01 00:00:01')",
+            "2",
+        ),
+        ("date_diff('week', DATE '2024-01-07', DATE '2024-01-13')", "0"),
+        ("date_diff('week', DATE '2024-01-14', DATE '2024-01-07')", "-1"),
+        ("date_diff('month', DATE '2023-12-31', DATE '2024-01-01')", "1"),
+        ("date_diff('quarter', DATE '2023-12-31', DATE '2024-04-01')", "2"),
+        ("date_diff('years', DATE '2024-12-31', DATE '2021-01-01')", "-3"),
+        (
+            "CAST(date_add(DATE '2024-02-28', INTERVAL '2 days') AS DATE)",
+            "2024-03-01",
+        ),
+        ("if(1 > 2, 'a', 'b')", "b"),
+        ("if(NULL, 1, 2)", "2"),
+        ("regexp_extract('abc-123', '[0-9]+')", "123"),
+        ("regexp_extract('abc-123', '([a-z]+)-([0-9]+)')", "abc-123"),
+        ("regexp_extract('abc-123', '([a-z]+)-([0-9]+)', 2)", "123"),
+        ("regexp_extract('abc', '[0-9]+')", ""),
+        ("regexp_matches('abc', 'b.')", "true"),
+        ("string_split('a,b,c', ',')[2]", "b"),
+        ("prefix('abc', 'ab')", "true"),
+        ("suffix('abc', 'bc')", "true"),
+        ("ucase('abc') || lcase('DEF')", "ABCdef"),
+        ("len('abc')", "3"),
+        ("ord('a')", "97"),
+        ("sign(-3.5)", "-1.0"),
+        ("list_value(1, 2, 3)[3]", "3"),
+        ("year(DATE '2024-02-29') + month(DATE '2024-02-29') * 2", "2028"),
+        ("YEAR(CAST(if(true, '2024-02-29', '') AS DATE))", "2024"),
+    ] {
+        let (name, found) = value(&ctx, &format!("SELECT {call}")).await;
+        assert_eq!(found.as_deref(), Some(expected), "{call}");
+        let is_renamed = name == call || !call.contains('(');
+        assert!(
+            is_renamed || name.contains(call.split('(').next().expect("a name")),
+            "{call}: {name}"
+        );
+    }
+    for call in [
+        "regexp_extract(NULL, 'a')",
+        "year(CAST(NULL AS DATE))",
+        "date_diff('day', NULL, DATE '2024-01-01')",
+    ] {
+        assert_eq!(value(&ctx, &format!("SELECT {call}")).await.1, None, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn aggregates_keep_their_clauses() {
+    let ctx = session();
+    let rows =
+        "(VALUES ('a', 1, 10), ('b', 3, 20), ('c', NULL, 30), (NULL, 9, 40), ('d', 2, 50)) AS t(name, v, w)";
+    for (call, expected) in [
+        ("arg_max(name, v)", "b"),
+        ("arg_min(name, v)", "a"),
+        ("max_by(name, w) FILTER (WHERE w < 25)", "b"),
+        ("count_if(v > 1)", "3"),
+        ("count_if(v > 1) FILTER (WHERE w > 10)", "3"),
+        ("group_concat(name, '-' ORDER BY name)", "a-b-c-d"),
+        ("len(string_agg(name, ''))", "4"),
+        ("array_length(list(DISTINCT v))", "5"),
+        ("quantile_cont(w, 0.5)", "30"),
+    ] {
+        let found = value(&ctx, &format!("SELECT {call} FROM {rows}")).await.1;
+        let found = found.as_deref().map(|found| found.trim_end_matches(".0"));
+        assert_eq!(found, Some(expected), "{call}");
+    }
+    let over = format!("SELECT max(n) FROM (SELECT count_if(v > 1) OVER (ORDER BY w) AS n FROM {rows})");
+    assert_eq!(value(&ctx, &over).await.1.as_deref(), Some("3"));
+    let by = format!(
+        "SELECT count(*) FROM (SELECT year(day), count(*) FROM (SELECT DATE '2024-01-01' + CASE WHEN w > 20 THEN INTERVAL '1 day' ELSE INTERVAL '2 days' END AS day FROM {rows}) GROUP BY year(day))"
+    );
+    assert_eq!(value(&ctx, &by).await.1.as_deref(), Some("1"));
+}
+
+#[test]
+fn guide_lists_all_functions() {
+    let guide = include_str!("../../../../../docs/src/guide/duckdb.md");
+    let renamed = super::RENAMED.iter().map(|(name, _)| name);
+    for name in renamed.chain(super::REWRITTEN.iter().map(|(name, _, _)| name)) {
+        let listed = [format!("`{name}`"), format!("`{name}(")];
+        assert!(listed.iter().any(|text| guide.contains(text)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn functions_of_the_session_are_called() {
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+    use std::sync::Arc;
+    let ctx = session();
+    let own = |_: &[ColumnarValue]| Ok(ColumnarValue::Array(Arc::new(Int64Array::from(vec![42]))));
+    ctx.register_udf(create_udf(
+        "year",
+        vec![DataType::Date32],
+        DataType::Int64,
+        Volatility::Volatile,
+        Arc::new(own),
+    ));
+    let found = value(&ctx, "SELECT year(DATE '2024-02-29')").await.1;
+    assert_eq!(found.as_deref(), Some("42"));
+}
