@@ -14,6 +14,7 @@
 //! history        outcomes of earlier runs: refusals and times
 //! background     background work for later queries
 //! join_order     the order of inner joins
+//! syntax         visits of SQL syntax trees
 //! shared_results results of equal queries that run at the same time
 //! facts          named facts of GPU subtrees, for EXPLAIN
 //! engine         the state of a process: devices, store, history, background, and their settings
@@ -64,6 +65,7 @@ mod spill;
 pub mod spilling_join;
 pub mod stream;
 mod string;
+pub mod syntax;
 mod transfer;
 mod window;
 pub mod window_filters;

@@ -5,11 +5,12 @@
 //! planned on a stack sized by their levels. A parser builds a tree of any depth, so it runs on a stack sized
 //! by the length of the SQL string.
 
+use crate::syntax::visit;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SetExpr, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SetExpr, Visitor};
 use galatea_base::stack::{levels_left, with_at_least};
 use std::ops::ControlFlow;
 
@@ -42,10 +43,10 @@ pub fn check_statement(statement: &Statement) -> Result<()> {
 pub(super) fn levels_of_statement(statement: &Statement) -> Result<usize> {
     let mut levels = Levels::default();
     match statement {
-        Statement::Statement(statement) => _ = statement.visit(&mut levels),
+        Statement::Statement(statement) => _ = visit(statement.as_ref(), &mut levels),
         Statement::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &copy.source {
-                _ = query.visit(&mut levels);
+                _ = visit(query.as_ref(), &mut levels);
             }
         }
         Statement::Explain(explain) => return levels_of_statement(&explain.statement),

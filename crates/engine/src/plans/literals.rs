@@ -5,10 +5,9 @@
 //! while DataFusion converts them to doubles (`datafusion_parses_long_integers_as_doubles` fails once it does
 //! not).
 
+use crate::syntax::visit_expressions_mut;
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Value, VisitMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Value, VisitMut};
 use std::ops::ControlFlow;
 
 /// Digits of the longest decimal of 128 bits.

@@ -7,12 +7,13 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, Statement, TableAlias, TableAliasColumnDef, Value, VisitMut,
+    FunctionArguments, Ident, ObjectName, Query, Statement, TableAlias, TableAliasColumnDef, Value,
     VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use galatea_base::stack::for_levels;
+use galatea_engine::syntax::visit_mut;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -136,12 +137,12 @@ pub(super) fn column(table: Option<&datafusion::common::TableReference>, name: &
 }
 
 /// Calls a function for each part of an expression outside of its queries and lambdas.
-struct Parts<F> {
+struct Parts<'f> {
     depth: usize,
-    each: F,
+    each: &'f mut dyn FnMut(&mut Expr) -> ControlFlow<DataFusionError>,
 }
 
-impl<F: FnMut(&mut Expr) -> ControlFlow<DataFusionError>> VisitorMut for Parts<F> {
+impl VisitorMut for Parts<'_> {
     type Break = DataFusionError;
 
     fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<DataFusionError> {
@@ -174,7 +175,11 @@ impl<F: FnMut(&mut Expr) -> ControlFlow<DataFusionError>> VisitorMut for Parts<F
 /// Calls `each` for the parts of an expression outside of its queries and lambdas, from the inside out.
 pub(super) fn each_part(
     expression: &mut Expr,
-    each: impl FnMut(&mut Expr) -> ControlFlow<DataFusionError>,
+    mut each: impl FnMut(&mut Expr) -> ControlFlow<DataFusionError>,
 ) -> Result<()> {
-    for_levels(SPARE, || result(expression.visit(&mut Parts { depth: 0, each })))
+    let mut parts = Parts {
+        depth: 0,
+        each: &mut each,
+    };
+    for_levels(SPARE, || result(visit_mut(expression, &mut parts)))
 }

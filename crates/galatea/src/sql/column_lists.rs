@@ -9,8 +9,9 @@ use super::question::{Answer, Question, query_of, select_of};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Select, SelectItem, SetExpr, Value, WildcardAdditionalOptions, visit_expressions,
+    ObjectName, Select, SelectItem, SetExpr, Value, WildcardAdditionalOptions,
 };
+use galatea_engine::syntax::visit_expressions;
 use regex::Regex;
 use std::mem;
 use std::ops::ControlFlow;

@@ -7,8 +7,9 @@ use super::ast_parts::key;
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitMut, VisitorMut,
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitorMut,
 };
+use galatea_engine::syntax::visit_mut;
 use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: 
         state,
     };
     for key in keys {
-        let ControlFlow::Continue(()) = key.expr.visit(&mut names);
+        let ControlFlow::Continue(()) = visit_mut(&mut key.expr, &mut names);
     }
     for at in names.used {
         let item = &mut select.projection[at];

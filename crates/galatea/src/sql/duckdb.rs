@@ -14,10 +14,11 @@ use super::{column_lists, operators, quantiles};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Select, SelectItem, Value, visit_expressions, visit_expressions_mut,
+    Select, SelectItem, Value,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use galatea_engine::syntax::{visit_expressions, visit_expressions_mut};
 
 /// Functions that DataFusion has under another name, with the same arguments and clauses.
 const RENAMED: &[(&str, &str)] = &[

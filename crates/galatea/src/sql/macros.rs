@@ -14,10 +14,10 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, MacroDefinition,
-    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, VisitMut, VisitorMut, visit_expressions,
-    visit_expressions_mut,
+    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 use galatea_base::stack::for_levels;
+use galatea_engine::syntax::{visit_expressions, visit_expressions_mut, visit_mut};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -389,7 +389,7 @@ impl Expand<'_> {
         let mut body = body.clone();
         replace(&mut body, &values);
         self.enter(&name, &body)?;
-        super::result(body.visit(self))?;
+        super::result(visit_mut(body, self))?;
         self.open.pop();
         Ok(Some(Expr::Nested(Box::new(body))))
     }
@@ -415,7 +415,7 @@ impl Expand<'_> {
         let mut body: Query = (**body).clone();
         replace(&mut body, &values);
         self.enter(&name, &body)?;
-        super::result(body.visit(self))?;
+        super::result(visit_mut(body, self))?;
         self.open.pop();
         let own = || TableAlias {
             explicit: true,

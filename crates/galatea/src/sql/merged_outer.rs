@@ -9,8 +9,9 @@ use super::merged_columns::{constraint, inner};
 use super::question::{query_of, select_of};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, Query, Select, SelectItem, SetExpr, TableWithJoins, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    VisitorMut, WildcardAdditionalOptions,
 };
+use galatea_engine::syntax::visit_mut;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -66,7 +67,7 @@ pub(super) fn tables(select: &Select) -> Vec<Option<Query>> {
         visited: Vec::new(),
     };
     for clause in clauses(&mut select) {
-        let ControlFlow::Continue(()) = clause.visit(&mut found);
+        let ControlFlow::Continue(()) = visit_mut(clause, &mut found);
     }
     found.queries
 }
@@ -128,7 +129,7 @@ pub(super) fn replace(
         visited: Vec::new(),
     };
     for clause in clauses(select) {
-        let ControlFlow::Continue(()) = clause.visit(&mut replace);
+        let ControlFlow::Continue(()) = visit_mut(clause, &mut replace);
     }
 }
 

@@ -96,12 +96,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, ParserInput, Statement};
-use datafusion::sql::sqlparser::ast::{Visit, VisitMut, Visitor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Visitor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
 use galatea_engine::session::Session;
+use galatea_engine::syntax;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -369,11 +370,11 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
 }
 
 /// Visits the parts of a statement.
-fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = DataFusionError>) -> Result<()> {
+fn visit(statement: &Statement, visitor: &mut dyn Visitor<Break = DataFusionError>) -> Result<()> {
     let flow = match statement {
-        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::Statement(statement) => syntax::visit(statement.as_ref(), visitor),
         Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Query(query) => syntax::visit(query.as_ref(), visitor),
             CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
         },
         Statement::Explain(explain) => return visit(&explain.statement, visitor),
@@ -383,19 +384,16 @@ fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = DataFusionErr
 }
 
 /// Visits the parts of a statement to change them.
-fn visit_mut(
-    statement: &mut Statement,
-    visitor: &mut impl VisitorMut<Break = DataFusionError>,
-) -> Result<()> {
+fn visit_mut(statement: &mut Statement, visitor: &mut dyn VisitorMut<Break = DataFusionError>) -> Result<()> {
     result(flow_mut(statement, visitor))
 }
 
 /// Like [`visit_mut`], for visitors with another reason to end early.
-fn flow_mut<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+fn flow_mut<B>(statement: &mut Statement, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
     match statement {
-        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::Statement(statement) => syntax::visit_mut(statement.as_mut(), visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Query(query) => syntax::visit_mut(query.as_mut(), visitor),
             CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
         },
         Statement::Explain(explain) => flow_mut(&mut explain.statement, visitor),

@@ -10,8 +10,9 @@ use super::duckdb::{insert, parsed, with_clauses};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Array, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    UnaryOperator, Value, visit_expressions_mut,
+    UnaryOperator, Value,
 };
+use galatea_engine::syntax::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// The names of the function.

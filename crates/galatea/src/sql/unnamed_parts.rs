@@ -8,9 +8,9 @@ use super::ast_parts::{call, each_part, key};
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    Expr, Function, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitorMut,
 };
+use galatea_engine::syntax::{visit_expressions, visit_mut};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::mem;
@@ -38,7 +38,7 @@ pub(super) fn separate(select: &mut Select, order: Option<&mut OrderBy>, state: 
             SelectItem::UnnamedExpr(expr) => {
                 let spelled = expr.to_string();
                 let before = expr.clone();
-                let ControlFlow::Continue(()) = expr.visit(&mut wrap);
+                let ControlFlow::Continue(()) = visit_mut(expr, &mut wrap);
                 if *expr != before {
                     let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
                     let alias = Ident::with_quote('"', spelled);
@@ -46,13 +46,13 @@ pub(super) fn separate(select: &mut Select, order: Option<&mut OrderBy>, state: 
                 }
             }
             SelectItem::ExprWithAlias { expr, .. } => {
-                let ControlFlow::Continue(()) = expr.visit(&mut wrap);
+                let ControlFlow::Continue(()) = visit_mut(expr, &mut wrap);
             }
             _ => {}
         }
     }
     for expr in other_clauses(select, order) {
-        let ControlFlow::Continue(()) = expr.visit(&mut wrap);
+        let ControlFlow::Continue(()) = visit_mut(expr, &mut wrap);
     }
 }
 

@@ -7,8 +7,9 @@
 use super::SqlError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowExpr, Query, Select, SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType,
+    Expr, Ident, NamedWindowExpr, Query, Select, SetExpr, VisitorMut, WindowSpec, WindowType,
 };
+use galatea_engine::syntax::visit_mut;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -32,10 +33,10 @@ pub(super) fn write_out(query: &mut Query) -> ControlFlow<DataFusionError> {
         Ok(windows) => Names(windows),
         Err(error) => return ControlFlow::Break(error.into()),
     };
-    select.projection.visit(&mut named)?;
-    select.qualify.visit(&mut named)?;
-    select.distinct.visit(&mut named)?;
-    query.order_by.visit(&mut named)?;
+    visit_mut(&mut select.projection, &mut named)?;
+    visit_mut(&mut select.qualify, &mut named)?;
+    visit_mut(&mut select.distinct, &mut named)?;
+    visit_mut(&mut query.order_by, &mut named)?;
     select.named_window.clear();
     ControlFlow::Continue(())
 }
