@@ -389,7 +389,7 @@ impl Expand<'_> {
         let mut body = body.clone();
         replace(&mut body, &values);
         self.enter(&name, &body)?;
-        super::result(visit_mut(body, self))?;
+        super::result(visit_mut(&mut body, self))?;
         self.open.pop();
         Ok(Some(Expr::Nested(Box::new(body))))
     }
@@ -415,7 +415,7 @@ impl Expand<'_> {
         let mut body: Query = (**body).clone();
         replace(&mut body, &values);
         self.enter(&name, &body)?;
-        super::result(visit_mut(body, self))?;
+        super::result(visit_mut(&mut body, self))?;
         self.open.pop();
         let own = || TableAlias {
             explicit: true,
