@@ -25,6 +25,7 @@ use std::any::Any;
 use datafusion::common::config_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
+use galatea_device::MachineMemory;
 
 pub use self::choices::{
     CompileEffort, DeviceChoice, Fallback, JoinAlgorithm, JoinOrder, OverflowMode, PackCodes,
@@ -234,7 +235,8 @@ settings! {
         /// unless later measurements favour another plan.
         "cache.plans" => pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
         /// Whether equal queries that run at the same time, over the same data and with the same settings, are
-        /// computed once. Only results of up to 16 MiB are shared, and only by queries with a cached plan.
+        /// computed once. Only queries with a cached plan share a result, and only one of up to 16 MiB that
+        /// fits galatea.memory.result_buffer.
         "cache.shared_results" => pub shared_results: Switch = Switch(true),
         /// Minimum number of rows of the largest table of operators before auto places them on the GPU.
         "tuning.min_rows" => pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
@@ -331,10 +333,19 @@ impl ConfigExtension for GalateaConfig {
     const PREFIX: &'static str = PREFIX;
 }
 
+/// `galatea.memory.result_buffer = 'auto'`.
+const RESULT_BUFFER: u64 = 256 << 20;
+
 impl GalateaConfig {
     /// The settings in force in `options`, or the defaults if the session is not a Galatea session.
     pub fn of(options: &datafusion::config::ConfigOptions) -> Self {
         options.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Maximum bytes of a result that is returned when its run has ended.
+    pub(crate) fn result_bytes(&self) -> usize {
+        let bytes = self.result_buffer.resolve(MachineMemory::total(), RESULT_BUFFER);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
 

@@ -478,7 +478,7 @@ fn for_execution(kept: &Kept, session: &Session, config: &GalateaConfig) -> Resu
     }
     let mut plan = renewed(&kept.plan, &report)?;
     if config.shared_results.0 {
-        plan = SharedResultExec::over(plan, &kept.result, &report);
+        plan = SharedResultExec::over(plan, &kept.result, &report, config);
     }
     report.update(|report| report.plan_reused = true);
     session.reports().record(report);

@@ -3,6 +3,7 @@
 
 use super::query::Query;
 use super::tables::{self, TableVersion};
+use crate::config::GalateaConfig;
 use crate::metrics;
 use crate::report::{PlanReport, QueryReport};
 use crate::shared_results::{QueryIdentity, SharedResult, SharedRun};
@@ -14,7 +15,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use futures::future::FutureExt;
+use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use std::any::Any;
@@ -55,6 +56,8 @@ pub(super) struct SharedResultExec {
     input: Arc<dyn ExecutionPlan>,
     result: Arc<SharedResult>,
     report: PlanReport,
+    /// Maximum bytes of the result. A larger one is streamed.
+    limit: usize,
 }
 
 impl SharedResultExec {
@@ -63,27 +66,45 @@ impl SharedResultExec {
         input: Arc<dyn ExecutionPlan>,
         result: &Arc<SharedResult>,
         report: &PlanReport,
+        config: &GalateaConfig,
     ) -> Arc<dyn ExecutionPlan> {
-        if input.output_partitioning().partition_count() != 1 {
+        if !Self::is_shared(&input) {
             return input;
         }
         Arc::new(Self {
             input,
             result: Arc::clone(result),
             report: report.clone(),
+            limit: config.result_bytes().min(SHARED_BYTES),
         })
+    }
+
+    /// Whether a plan has one partition.
+    fn is_shared(input: &Arc<dyn ExecutionPlan>) -> bool {
+        input.output_partitioning().partition_count() == 1
+    }
+
+    /// Collects the rows of the input, unless they are many or the input fails.
+    fn run(&self, context: Arc<TaskContext>) -> BoxFuture<'static, Arc<SharedRun>> {
+        let (input, report, limit) = (Arc::clone(&self.input), self.report.clone(), self.limit);
+        run(input, context, report, limit).map(Arc::new).boxed()
     }
 }
 
 /// Collects the rows of a plan, unless they are many or the plan fails.
-async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, report: PlanReport) -> SharedRun {
+async fn run(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    report: PlanReport,
+    limit: usize,
+) -> SharedRun {
     let collected = async move {
         let mut rows = plan.execute(0, context)?;
         let (mut batches, mut bytes) = (Vec::new(), 0);
         while let Some(batch) = rows.try_next().await? {
             bytes += batch.get_array_memory_size();
             batches.push(batch);
-            if bytes > SHARED_BYTES {
+            if bytes > limit {
                 let schema = rows.schema();
                 let all = stream::iter(batches).map(Ok).chain(rows);
                 let all: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, all));
@@ -143,16 +164,20 @@ impl ExecutionPlan for SharedResultExec {
         vec![false]
     }
 
-    galatea_store::one_child!(self.input, |input| Self::over(input, &self.result, &self.report));
+    galatea_store::one_child!(self.input, |input| match Self::is_shared(&input) {
+        true => Arc::new(Self {
+            input,
+            result: Arc::clone(&self.result),
+            report: self.report.clone(),
+            limit: self.limit,
+        }),
+        false => input,
+    });
     galatea_store::no_expressions!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         galatea_store::check_partition(self, partition)?;
-        let begin = || {
-            let run = run(Arc::clone(&self.input), Arc::clone(&context), self.report.clone());
-            run.map(Arc::new).boxed()
-        };
-        let (run, began) = self.result.join(begin);
+        let (run, began) = self.result.join(|| self.run(Arc::clone(&context)));
         let (input, report) = (Arc::clone(&self.input), self.report.clone());
         let schema: SchemaRef = self.input.schema();
         let rows = async move {

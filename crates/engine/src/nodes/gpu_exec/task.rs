@@ -38,7 +38,6 @@ use datafusion::physical_plan::{
 use futures::future::{self, BoxFuture, Either, poll_fn};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use galatea_base::reason::Reason;
-use galatea_device::MachineMemory;
 use galatea_expression::{Raised, RowError};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -47,9 +46,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of times that one execution places its subtree again: each time one more build side has
 /// been refused.
 const MAX_PLACEMENTS: usize = 16;
-
-/// `galatea.memory.result_buffer = 'auto'`.
-const RESULT_BUFFER: u64 = 256 << 20;
 
 /// One execution.
 #[derive(Clone)]
@@ -137,9 +133,7 @@ impl Ended {
 impl Task {
     /// The rows: once the run has ended, or while it continues if they are many.
     pub(super) async fn execute(self) -> Result<SendableRecordBatchStream> {
-        let memory = MachineMemory::total();
-        let limit = self.config.result_buffer.resolve(memory, RESULT_BUFFER);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let limit = self.config.result_bytes();
         let queue = Arc::new(ResultQueue::new(limit, self.reservation("result")));
         let returned = self.clone();
         let run = self.run(Arc::clone(&queue)).boxed();

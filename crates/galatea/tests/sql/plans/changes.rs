@@ -126,7 +126,12 @@ fn other_value(name: &str) -> Option<&'static str> {
         "device" => "cpu",
         "fallback" => "error",
         "cache.disk" | "memory.gpu_limit" | "memory.store_limit" | "memory.result_buffer" => "1 GiB",
-        "cache.files" | "cache.device" | "warmup" | "stream.enabled" | "join.semijoin_reduction" => "false",
+        "cache.files"
+        | "cache.device"
+        | "cache.shared_results"
+        | "warmup"
+        | "stream.enabled"
+        | "join.semijoin_reduction" => "false",
         "memory.replacement" => "lru",
         "tuning.persistent_scan" | "tuning.transfer_compression" => "on",
         "tuning.parquet_decoding" => "host",
