@@ -125,7 +125,7 @@ impl Over {
 }
 
 /// The name of the function, a constant.
-fn name<'n>(value: Option<&'n ScalarValue>) -> Result<&'n str> {
+fn name(value: Option<&ScalarValue>) -> Result<&str> {
     match value.and_then(|value| value.try_as_str().flatten()) {
         Some(name) => Ok(name),
         None => plan_err!(

@@ -1,5 +1,6 @@
 //! `mode(value)`: the most frequent value that is not NULL. Of several, the least.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -140,8 +141,7 @@ impl Accumulator for Counts {
         let mut best: Option<(&ScalarValue, i64)> = None;
         for (value, count) in &self.counts {
             let is_better = best.is_none_or(|(other, most)| {
-                *count > most
-                    || (*count == most && value.partial_cmp(other).is_some_and(|order| order.is_lt()))
+                *count > most || (*count == most && value.partial_cmp(other).is_some_and(Ordering::is_lt))
             });
             if is_better {
                 best = Some((value, *count));

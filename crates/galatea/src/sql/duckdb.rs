@@ -136,6 +136,7 @@ const LIST_AGGREGATES: &[&str] = &[
     "first",
     "last",
     "median",
+    "min",
     "mode",
     "stddev_pop",
     "stddev_samp",
