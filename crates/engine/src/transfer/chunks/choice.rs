@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 /// The pages of a chunk by column; `None` if the chunk passes through a slot.
 type Pages = Vec<Option<PagePin>>;
 
+/// Chunks with their pages.
+type ChunkPages = Vec<(usize, Pages)>;
+
 /// The chunks of a scan. Some have no page in device memory.
 struct ScannedChunks<'c, 'r> {
     runtime: &'r DeviceRuntime,
@@ -41,7 +44,7 @@ struct LaunchShape {
 
 /// The chunks in the order of their launches, with their pages.
 struct Placed {
-    chunks: Vec<(usize, Pages)>,
+    chunks: ChunkPages,
     /// Number of leading chunks that need no copy.
     ready: usize,
     /// The slots of chunks without pages.
@@ -249,7 +252,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
 
     /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its
     /// chunks: from the first chunk without a page on, all belong to the others.
-    fn found(&self) -> Result<(Vec<(usize, Pages)>, Vec<(usize, Pages)>), RunError> {
+    fn found(&self) -> Result<(ChunkPages, ChunkPages), RunError> {
         let over = self.wanted.done.unwrap_or(0);
         let mut found = Vec::with_capacity(self.wanted.chunks.len());
         for (position, &chunk) in self.wanted.chunks.iter().enumerate() {
