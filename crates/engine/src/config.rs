@@ -234,9 +234,9 @@ settings! {
         /// cache. A plan is reused for the same query with the same settings over unchanged tables and files,
         /// unless later measurements favour another plan.
         "cache.plans" => pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
-        /// Whether equal queries that run at the same time, over the same data and with the same settings, are
-        /// computed once. Only queries with a cached plan share a result, and only one of up to 16 MiB that
-        /// fits galatea.memory.result_buffer.
+        /// Whether equal queries that run at the same time, over the same data and with the same settings,
+        /// are computed once. Only queries with a cached plan share a result, and only one of up to 16 MiB
+        /// that fits galatea.memory.result_buffer.
         "cache.shared_results" => pub shared_results: Switch = Switch(true),
         /// Minimum number of rows of the largest table of operators before auto places them on the GPU.
         "tuning.min_rows" => pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),

@@ -15,7 +15,7 @@
 //! background     background work for later queries
 //! join_order     the order of inner joins
 //! syntax         visits of SQL syntax trees
-//! shared_results results of equal queries that run at the same time
+//! shared_results  results of equal queries that run at the same time
 //! facts          named facts of GPU subtrees, for EXPLAIN
 //! engine         the state of a process: devices, store, history, background, and their settings
 //! session        the state of a context: its engine, reports, object stores

@@ -3,9 +3,9 @@
 //! Clients of one engine often send the same query. The first one runs, and those that arrive before it has
 //! ended wait for its result. Nothing is kept afterwards: a later query runs again.
 //!
-//! Every client polls the run. It continues if the client that began it stops, and is cancelled if all clients
-//! stop. A run that fails or has a large result belongs to the client that began it: the others run on their
-//! own, so that no error or limit of one client affects another.
+//! Every client polls the run. It continues if the client that began it stops, and is cancelled if all
+//! clients stop. A run that fails or has a large result belongs to the client that began it: the others run
+//! on their own, so that no error or limit of one client affects another.
 
 use crate::report::QueryReport;
 use arrow::array::RecordBatch;

@@ -10,15 +10,14 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use super::ast_parts::is_session_function;
+use super::templates::{both, insert, parsed};
 use super::{column_lists, operators, quantiles};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Select, SelectItem, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    Value,
 };
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use galatea_engine::syntax::{visit_expressions, visit_expressions_mut};
+use galatea_engine::syntax::visit_expressions;
 
 /// Functions that DataFusion has under another name, with the same arguments and clauses.
 const RENAMED: &[(&str, &str)] = &[
@@ -184,13 +183,6 @@ static EXPRESSIONS: LazyLock<HashMap<&str, Expr>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The expression of a string of this crate.
-pub(super) fn parsed(text: &str) -> Expr {
-    let parser = Parser::new(&DuckDbDialect {}).try_with_sql(text);
-    let expression = parser.and_then(|mut parser| parser.parse_expr());
-    expression.expect("an expression")
-}
-
 /// The lower-case name of a call that is not quoted and has no schema.
 fn name(call: &Function) -> Option<String> {
     let [part] = call.name.0.as_slice() else {
@@ -309,49 +301,6 @@ pub(super) fn rewritten(call: &mut Function, state: &SessionState) -> Option<Exp
             }
             Some(Expr::Nested(Box::new(expression)))
         }
-    }
-}
-
-/// Replaces `$1` by the first argument, and so on.
-pub(super) fn insert(expression: &mut Expr, arguments: &[Expr]) {
-    let _ = visit_expressions_mut(expression, |part| {
-        if let Expr::Value(value) = part
-            && let Value::Placeholder(name) = &value.value
-            && let Some(argument) = name[1..]
-                .parse()
-                .ok()
-                .and_then(|number: usize| arguments.get(number - 1))
-        {
-            // The visitor has visited the parts before, so placeholders of the argument remain.
-            *part = argument.clone();
-        }
-        ControlFlow::<()>::Continue(())
-    });
-}
-
-/// The expression with the FILTER and OVER of a call at its aggregate functions.
-pub(super) fn with_clauses(expression: Expr, call: &Function, aggregates: &[&str]) -> Expr {
-    let mut expression = expression;
-    let _ = visit_expressions_mut(&mut expression, |part| {
-        if let Expr::Function(function) = part
-            && aggregates.contains(&function.name.to_string().as_str())
-        {
-            function.over.clone_from(&call.over);
-            function.filter = both(function.filter.take(), call.filter.clone());
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    expression
-}
-
-fn both(one: Option<Box<Expr>>, other: Option<Box<Expr>>) -> Option<Box<Expr>> {
-    match (one, other) {
-        (Some(left), Some(right)) => Some(Box::new(Expr::BinaryOp {
-            left: Box::new(Expr::Nested(left)),
-            op: BinaryOperator::And,
-            right: Box::new(Expr::Nested(right)),
-        })),
-        (one, other) => one.or(other),
     }
 }
 

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
+use super::join_parts::{constraint, inner};
 use super::question::{Answer, Question, query_of, select_of};
 use super::{merged_names, merged_outer};
 
@@ -27,39 +28,6 @@ struct Visible {
     name: String,
     expr: Expr,
     is_merged: bool,
-}
-
-/// The constraint of a join that has one.
-pub(super) fn constraint(join: &mut Join) -> Option<&mut JoinConstraint> {
-    match &mut join.join_operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::CrossJoin(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::RightSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint)
-        | JoinOperator::RightAnti(constraint)
-        | JoinOperator::StraightJoin(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
-/// The tables in parentheses without a name of their own.
-pub(super) fn inner(factor: &TableFactor) -> Option<&TableWithJoins> {
-    match factor {
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: None,
-        } if !table_with_joins.joins.iter().any(asof::is_asof) => Some(table_with_joins),
-        _ => None,
-    }
 }
 
 fn inner_mut(factor: &mut TableFactor) -> Option<&mut TableWithJoins> {

@@ -5,7 +5,7 @@
 //! around it. So the columns of the subqueries' tables come from queries for them.
 
 use super::ast_parts::key;
-use super::merged_columns::{constraint, inner};
+use super::join_parts::{constraint, inner};
 use super::question::{query_of, select_of};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, Query, Select, SelectItem, SetExpr, TableWithJoins, Value,

@@ -6,7 +6,7 @@
 
 use super::SqlError;
 use super::ast_parts::{call_of, is_session_function, key};
-use super::duckdb::{insert, parsed, with_clauses};
+use super::templates::{insert, parsed, with_clauses};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Array, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,

@@ -272,7 +272,8 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         Ok((found, away))
     }
 
-    /// The pages of a chunk. A page that does not exist is allocated if `allocates` permits it for its column.
+    /// The pages of a chunk. A page that does not exist is allocated if `allocates` permits it for its
+    /// column.
     fn pages(&self, chunk: usize, allocates: impl Fn(usize) -> bool) -> Result<Pages, RunError> {
         let columns = 0..self.view.columns.len();
         columns

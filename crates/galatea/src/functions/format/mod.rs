@@ -16,8 +16,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 use super::wrong_arguments;
-use spec::Value;
-use template::{Piece, Style};
+use spec::{Style, Value};
+use template::Piece;
 
 /// One of the functions.
 #[derive(Debug, PartialEq, Eq, Hash)]

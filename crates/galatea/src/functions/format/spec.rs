@@ -1,6 +1,13 @@
 //! The specification of an argument, and the strings of values by it.
 
-use super::template::Style;
+/// The notation of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Style {
+    /// `{}`, as in `format`.
+    Braces,
+    /// `%d`, as in `printf`.
+    Percents,
+}
 
 /// A value of an argument.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,16 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::spec::{Align, Spec};
-
-/// The notation of arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Style {
-    /// `{}`, as in `format`.
-    Braces,
-    /// `%d`, as in `printf`.
-    Percents,
-}
+use super::spec::{Align, Spec, Style};
 
 /// A part of a string.
 #[derive(Debug, Clone, PartialEq)]
