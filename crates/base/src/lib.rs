@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! reason   why a part of a plan stays on the CPU
+//! panic    messages of panics that were caught
 //! policy   tuning constants, declared beside their mechanisms
 //! setting  values of settings, and enums that settings accept by the names of their variants
 //! stack    deep recursion without stack overflows
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod panic;
 pub mod policy;
 pub mod reason;
 pub mod setting;

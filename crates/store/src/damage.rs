@@ -4,6 +4,7 @@
 //! files is therefore run in [`contained`]: a panic becomes an error. It is not printed, because the file is
 //! damaged, not the program.
 
+use galatea_base::panic::message;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -36,11 +37,7 @@ pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let outer = CONTAINED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
     CONTAINED.set(outer);
-    outcome.map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-        text.or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default()
-    })
+    outcome.map_err(|panic| message(&*panic).unwrap_or_default().to_owned())
 }
 
 /// As [`contained`], each time the future is polled.

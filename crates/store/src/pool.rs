@@ -3,6 +3,7 @@
 //! Loads that a low-priority thread starts are read and encoded by low-priority threads, too, until a query
 //! waits for them: the units that have not begun then go to rayon's pool.
 
+use galatea_base::panic::message;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,9 +86,8 @@ pub(crate) async fn on_pool_of<T: Send + 'static>(
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> StoreError {
-    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    StoreError::Internal(format!("panic while encoding: {}", text.unwrap_or_default()))
+    let message = message(panic).unwrap_or_default();
+    StoreError::Internal(format!("panic while encoding: {message}"))
 }
 
 #[cfg(test)]
