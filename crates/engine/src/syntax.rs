@@ -40,6 +40,28 @@ fn step<B>(flow: ControlFlow<B>, result: &mut Option<B>) -> ControlFlow<()> {
     }
 }
 
+/// Calls a macro with all steps of a visit, and the nodes that they take.
+macro_rules! steps_of_a_visit {
+    ($define:ident) => {
+        $define! {
+            pre_visit_query: Query,
+            post_visit_query: Query,
+            pre_visit_select: Select,
+            post_visit_select: Select,
+            pre_visit_relation: ObjectName,
+            post_visit_relation: ObjectName,
+            pre_visit_table_factor: TableFactor,
+            post_visit_table_factor: TableFactor,
+            pre_visit_expr: Expr,
+            post_visit_expr: Expr,
+            pre_visit_statement: Statement,
+            post_visit_statement: Statement,
+            pre_visit_value: ValueWithSpan,
+            post_visit_value: ValueWithSpan,
+        }
+    };
+}
+
 /// Defines the steps of a visit, and the type that takes them.
 macro_rules! steps {
     ($steps:ident, $taker:ident, $visitor:ident, $($name:ident: $node:ty,)+) => {
@@ -73,22 +95,7 @@ macro_rules! steps_of_both {
     };
 }
 
-steps_of_both! {
-    pre_visit_query: Query,
-    post_visit_query: Query,
-    pre_visit_select: Select,
-    post_visit_select: Select,
-    pre_visit_relation: ObjectName,
-    post_visit_relation: ObjectName,
-    pre_visit_table_factor: TableFactor,
-    post_visit_table_factor: TableFactor,
-    pre_visit_expr: Expr,
-    post_visit_expr: Expr,
-    pre_visit_statement: Statement,
-    post_visit_statement: Statement,
-    pre_visit_value: ValueWithSpan,
-    post_visit_value: ValueWithSpan,
-}
+steps_of_a_visit!(steps_of_both);
 
 /// Visits a part of a statement, as [`Visit::visit`].
 pub fn visit<B>(node: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
@@ -182,22 +189,7 @@ mod tests {
         };
     }
 
-    recorded_by_both! {
-        pre_visit_query: Query,
-        post_visit_query: Query,
-        pre_visit_select: Select,
-        post_visit_select: Select,
-        pre_visit_relation: ObjectName,
-        post_visit_relation: ObjectName,
-        pre_visit_table_factor: TableFactor,
-        post_visit_table_factor: TableFactor,
-        pre_visit_expr: Expr,
-        post_visit_expr: Expr,
-        pre_visit_statement: Statement,
-        post_visit_statement: Statement,
-        pre_visit_value: ValueWithSpan,
-        post_visit_value: ValueWithSpan,
-    }
+    steps_of_a_visit!(recorded_by_both);
 
     const SQL: &str =
         "SELECT a + 1, (SELECT max(b) FROM u WHERE c = 'x') FROM t JOIN (SELECT 2) AS s ON a = 3";
