@@ -5,6 +5,7 @@
 //! planner itself refuses readably are not listed.
 
 use super::functions::Functions;
+use super::join_parts::constraint;
 use super::{SqlError, change_clauses, functions};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -351,7 +352,7 @@ fn joins(table: &TableWithJoins) -> ControlFlow<DataFusionError> {
                 .into(),
             );
         }
-        if lacks_condition(&join.join_operator) {
+        if lacks_condition(join) {
             return ControlFlow::Break(
                 SqlError::Unsupported {
                     clause: "JOIN without ON or USING".to_string(),
@@ -365,21 +366,17 @@ fn joins(table: &TableWithJoins) -> ControlFlow<DataFusionError> {
     ControlFlow::Continue(())
 }
 
-fn lacks_condition(operator: &JoinOperator) -> bool {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::RightSemi(constraint)
-        | JoinOperator::LeftAnti(constraint)
-        | JoinOperator::RightAnti(constraint) => *constraint == JoinConstraint::None,
-        _ => false,
-    }
+/// Whether a join that needs a condition has none. CROSS JOIN needs none; [`OF_JOINS`] refuses SEMI and ANTI
+/// without a side, and STRAIGHT_JOIN is left to the planner.
+fn lacks_condition(join: &Join) -> bool {
+    let is_other = matches!(
+        join.join_operator,
+        JoinOperator::CrossJoin(_)
+            | JoinOperator::Semi(_)
+            | JoinOperator::Anti(_)
+            | JoinOperator::StraightJoin(_)
+    );
+    !is_other && constraint(join) == Some(&JoinConstraint::None)
 }
 
 /// Whether a query of WITH RECURSIVE is a union with further clauses. The planner reads only the union.

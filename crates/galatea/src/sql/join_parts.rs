@@ -3,26 +3,38 @@
 use super::asof;
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
 
+/// The constraint in an operator that has one.
+macro_rules! constraint_of {
+    ($operator:expr) => {
+        match $operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint)
+            | JoinOperator::CrossJoin(constraint)
+            | JoinOperator::Semi(constraint)
+            | JoinOperator::LeftSemi(constraint)
+            | JoinOperator::RightSemi(constraint)
+            | JoinOperator::Anti(constraint)
+            | JoinOperator::LeftAnti(constraint)
+            | JoinOperator::RightAnti(constraint)
+            | JoinOperator::StraightJoin(constraint) => Some(constraint),
+            _ => None,
+        }
+    };
+}
+
 /// The constraint of a join that has one.
-pub(super) fn constraint(join: &mut Join) -> Option<&mut JoinConstraint> {
-    match &mut join.join_operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::CrossJoin(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::RightSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint)
-        | JoinOperator::RightAnti(constraint)
-        | JoinOperator::StraightJoin(constraint) => Some(constraint),
-        _ => None,
-    }
+pub(super) fn constraint(join: &Join) -> Option<&JoinConstraint> {
+    constraint_of!(&join.join_operator)
+}
+
+/// The same to change it.
+pub(super) fn constraint_mut(join: &mut Join) -> Option<&mut JoinConstraint> {
+    constraint_of!(&mut join.join_operator)
 }
 
 /// The tables in parentheses without a name of their own.

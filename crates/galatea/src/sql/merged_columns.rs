@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
-use super::join_parts::{constraint, inner};
+use super::join_parts::{constraint, constraint_mut, inner};
 use super::question::{Answer, Question, query_of, select_of};
 use super::{merged_names, merged_outer};
 
@@ -45,10 +45,9 @@ fn is_sample(join: &Join) -> bool {
 
 fn merges(table: &TableWithJoins) -> bool {
     let by_name = |join: &Join| {
-        let mut join = join.clone();
-        !asof::is_asof(&join)
+        !asof::is_asof(join)
             && matches!(
-                constraint(&mut join),
+                constraint(join),
                 Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
             )
     };
@@ -204,7 +203,7 @@ fn joined(join: &mut Join, left: Vec<Visible>, right: Vec<Visible>) -> Result<Op
     ];
     let only_left = only_left.into_iter().any(is);
     let only_right = is(JoinOperator::RightSemi) || is(JoinOperator::RightAnti);
-    let Some(constraint) = constraint(join) else {
+    let Some(constraint) = constraint_mut(join) else {
         return Ok(None);
     };
     let names: Vec<String> = match &mut *constraint {

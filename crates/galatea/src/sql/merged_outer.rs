@@ -40,7 +40,7 @@ fn names_of(select: &Select) -> Option<HashSet<String>> {
         tables.extend(inner(&table.relation));
         for join in &table.joins {
             tables.extend(inner(&join.relation));
-            match constraint(&mut join.clone()) {
+            match constraint(join) {
                 Some(JoinConstraint::Natural) => return None,
                 Some(JoinConstraint::Using(columns)) => {
                     names.extend(
