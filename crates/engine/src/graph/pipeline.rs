@@ -112,6 +112,26 @@ pub struct Prediction {
 }
 
 impl Pipeline {
+    /// A pipeline over all rows of a source with this schema, without build sides.
+    pub(crate) fn new(source: PipelineSource, schema: SchemaRef, plan: PipelinePlan) -> Self {
+        Self {
+            source,
+            build_sides: Vec::new(),
+            row_sides: 0..0,
+            plan,
+            pruning: Vec::new(),
+            pruned: PrunedChunks::default(),
+            key_bounds: Vec::new(),
+            out_of_core: OutOfCoreMemory::default(),
+            counts: KeptCounts::default(),
+            rows: None,
+            schema,
+            fetch: None,
+            shape: None,
+            prediction: None,
+        }
+    }
+
     /// The rows that it returns, if not all.
     pub fn top(&self) -> Option<&TopRows> {
         match &self.plan.sink {

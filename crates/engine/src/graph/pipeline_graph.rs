@@ -242,7 +242,7 @@ impl<'g> PipelineRef<'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BuildSide, KeptCounts, OutOfCoreMemory, PipelineSource, PrunedChunks};
+    use super::super::{BuildSide, PipelineSource};
     use super::*;
     use arrow::datatypes::Schema;
     use datafusion::physical_expr::expressions::lit;
@@ -256,24 +256,14 @@ mod tests {
         let schema = Arc::new(Schema::empty());
         let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::clone(&schema)));
         let side = || BuildSide::new(&plan, &lit(1), Expr::row_number(), true);
+        let source = match rows {
+            0 => PipelineSource::Plan(InputPlan::from(&plan)),
+            _ => PipelineSource::Union(Arc::clone(&plan)),
+        };
         let root = Pipeline {
-            source: match rows {
-                0 => PipelineSource::Plan(InputPlan::from(&plan)),
-                _ => PipelineSource::Union(Arc::clone(&plan)),
-            },
             build_sides: builds.iter().map(|_| side()).collect(),
             row_sides: builds.len() - rows..builds.len(),
-            plan: PipelinePlan::counts(Vec::new(), None),
-            pruning: Vec::new(),
-            pruned: PrunedChunks::default(),
-            key_bounds: Vec::new(),
-            out_of_core: OutOfCoreMemory::default(),
-            counts: KeptCounts::default(),
-            rows: None,
-            schema,
-            fetch: None,
-            shape: None,
-            prediction: None,
+            ..Pipeline::new(source, schema, PipelinePlan::counts(Vec::new(), None))
         };
         PipelineGraph::new(root, builds)
     }

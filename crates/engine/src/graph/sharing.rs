@@ -9,8 +9,8 @@
 //!
 //! DataFusion repeats a common table expression at each reference, and grouping sets read the groups of finer
 //! sets. Two pipelines are equal if they have the same source, the same plan and equal build sides.
-//! Parts of a multimap join are taken over by the pipeline of its matches, so these pipelines have one
-//! reader; two of them still count as equal, for the pipelines that read them.
+//! The pipeline of a multimap join's matches takes ownership of the join's parts, so pipelines of parts keep
+//! one reader each. They are compared nevertheless, because their readers can be equal.
 //!
 //! A run in partitions restricts the pipelines below it to the keys of a partition, which other readers must
 //! not notice. Such a run uses the graph as it was ([`PipelineGraph::unshared`]).
@@ -138,7 +138,7 @@ fn same_source(a: &PipelineSource, b: &PipelineSource, same_rows: &SameRows<'_>)
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Build, Edge, InputPlan, KeptCounts, OutOfCoreMemory, PrunedChunks};
+    use super::super::{Build, Edge, InputPlan};
     use super::*;
     use arrow::datatypes::{DataType, Schema};
     use datafusion::physical_expr::expressions::lit;
@@ -157,25 +157,16 @@ mod tests {
             }),
             ..BuildSide::new(&plan, &lit(1), Expr::row_number(), true)
         };
+        let source = PipelineSource::Plan(InputPlan::from(&plan));
+        let plan = PipelinePlan {
+            filters: Vec::new(),
+            sink,
+            output: Arc::clone(&schema),
+        };
         Pipeline {
-            source: PipelineSource::Plan(InputPlan::from(&plan)),
             build_sides: builds.iter().map(side).collect(),
-            row_sides: 0..0,
-            plan: PipelinePlan {
-                filters: Vec::new(),
-                sink,
-                output: Arc::clone(&schema),
-            },
-            pruning: Vec::new(),
-            pruned: PrunedChunks::default(),
-            key_bounds: Vec::new(),
-            out_of_core: OutOfCoreMemory::default(),
-            counts: KeptCounts::default(),
-            rows: None,
-            schema,
             fetch,
-            shape: None,
-            prediction: None,
+            ..Pipeline::new(source, schema, plan)
         }
     }
 
@@ -224,7 +215,7 @@ mod tests {
         ];
         let graph = PipelineGraph { pipelines };
         let shared = graph.clone().sharing(&|_, _| true);
-        // The second multimap has one reader, whose limit differs; the pipelines of matches take multimaps.
+        // The third pipeline of groups has another limit, so it keeps a multimap of its own.
         let expected = vec![vec![], vec![0], vec![], vec![2], vec![1, 1, 3, 1]];
         assert_eq!(builds(&shared), expected);
         let readers: Vec<_> = shared.shared().into_iter().collect();

@@ -6,9 +6,7 @@ pub(super) mod window_input;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use crate::graph::{
-    BuildSide, ByNode, KeptCounts, OutOfCoreMemory, Pipeline, PipelineGraph, PipelineSource, PrunedChunks,
-};
+use crate::graph::{BuildSide, ByNode, Pipeline, PipelineGraph, PipelineSource};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -380,20 +378,11 @@ impl Chain {
             });
         }
         let root = Pipeline {
-            source: chain.source,
             build_sides: chain.build_sides,
             row_sides: chain.row_sides,
-            plan,
             pruning: chain.pruning,
-            pruned: PrunedChunks::default(),
-            key_bounds: Vec::new(),
-            out_of_core: OutOfCoreMemory::default(),
-            counts: KeptCounts::default(),
             rows: chain.rows,
-            schema: chain.source_schema,
-            fetch: None,
-            shape: None,
-            prediction: None,
+            ..Pipeline::new(chain.source, chain.source_schema, plan)
         };
         Ok(PipelineGraph::new(root, builds))
     }
