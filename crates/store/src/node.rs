@@ -47,6 +47,25 @@ macro_rules! with_new_children {
     };
 }
 
+/// The properties of a node that returns the rows of its only child, in their order and partitions. The
+/// argument is the field of the child.
+#[macro_export]
+macro_rules! keeps_rows {
+    ($this:ident . $child:ident) => {
+        fn properties(&$this) -> &::std::sync::Arc<::datafusion::physical_plan::PlanProperties> {
+            $this.$child.properties()
+        }
+
+        fn maintains_input_order(&self) -> Vec<bool> {
+            vec![true]
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![false]
+        }
+    };
+}
+
 /// The children of a leaf, which remains unchanged.
 #[macro_export]
 macro_rules! no_children {

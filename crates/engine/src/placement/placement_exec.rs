@@ -12,7 +12,7 @@ use crate::stream::GpuStreamExec;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -201,18 +201,7 @@ impl ExecutionPlan for PlacementExec {
         "PlacementExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
+    galatea_store::keeps_rows!(self.input);
     galatea_store::one_child!(self.input, |input| Arc::new(Self {
         input,
         ..Self::clone(&self)

@@ -12,11 +12,10 @@ use datafusion::common::{Result, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties};
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
+use galatea_base::panic::message;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -117,9 +116,8 @@ async fn run(
         Ok(Ok(run)) => run,
         Ok(Err(error)) => SharedRun::Own(Mutex::new(Some(Err(error)))),
         Err(panic) => {
-            let message = (panic.downcast_ref::<String>().map(String::as_str))
-                .or_else(|| panic.downcast_ref::<&str>().copied());
-            let error = internal_err!("a query panicked: {}", message.unwrap_or("no message"));
+            let message = message(&*panic).unwrap_or("no message");
+            let error = internal_err!("a query panicked: {message}");
             SharedRun::Own(Mutex::new(Some(error)))
         }
     }
@@ -152,18 +150,7 @@ impl ExecutionPlan for SharedResultExec {
         "SharedResultExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
+    galatea_store::keeps_rows!(self.input);
     galatea_store::one_child!(self.input, |input| match Self::is_shared(&input) {
         true => Arc::new(Self {
             input,
