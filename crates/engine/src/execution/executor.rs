@@ -27,6 +27,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::try_join_all;
+use galatea_base::panic::message;
 use galatea_base::reason::Reason;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::looked_up;
@@ -81,7 +82,7 @@ pub(crate) struct Executor<'a> {
     pub builds: Mutex<Vec<RunReport>>,
     /// Tables and rows loaded before the pipelines run, kept for pipelines that run in partitions.
     pub ready: Arc<Mutex<Ready>>,
-    /// Build sides that several pipelines read. Empty while a graph runs in which each has one reader.
+    /// Build sides with several readers; empty if each build side of the graph has one.
     pub shared: SharedBuilds,
 }
 
@@ -163,11 +164,9 @@ impl Job {
     fn caught(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run(run)));
         outcome.unwrap_or_else(|panic| {
-            let message = (panic.downcast_ref::<String>().map(String::as_str))
-                .or_else(|| panic.downcast_ref::<&str>().copied());
+            let message = message(&*panic).unwrap_or_default();
             Err(RunError::Ended(format!(
-                "the run panicked with message {:?}",
-                message.unwrap_or_default()
+                "the run panicked with message {message:?}"
             )))
         })
     }

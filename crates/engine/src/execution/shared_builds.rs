@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Only one reader at a time runs: a run holds the regions of its build sides while it waits for memory, so
-//! it could otherwise wait for another reader that waits for these regions. A reader has its turn at its
-//! shared build sides in the order of their numbers, and before it asks for admission.
+//! it could otherwise wait for another reader that waits for these regions. A reader locks its shared build
+//! sides in the order of their numbers, before its run is admitted.
 
 use super::error::Failure;
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef};

@@ -12,7 +12,7 @@
 //! distinguishes a NULL key from a key that the set leaves out. Here each set is a pipeline of its own, with
 //! the strategy for its number of groups. [`finest_first`] computes a set from the groups of the smallest set
 //! that has all of its keys, if the aggregates can be merged (`steps.rs`): the input is read once. Otherwise
-//! ([`as_union`]) each set reads the input, whose columns are on the device after the first. Both need an
+//! ([`as_union`]) each set reads the input; its columns are on the device after the first set. Both need an
 //! input that returns the same rows every time, because the CPU and partitions of groups may read it again.
 
 use std::sync::Arc;

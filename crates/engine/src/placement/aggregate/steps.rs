@@ -36,7 +36,7 @@ const AVERAGE_PLACES: i8 = 4;
 /// Maximum number of decimal places of a sum with an average that is computed from it.
 const MOST_PLACES: i8 = 38 - AVERAGE_PLACES;
 
-/// The columns of a step from which a result is computed, by number of its aggregates.
+/// The computation of a result from aggregates of a step, which have numbers.
 pub(super) enum Part {
     /// The aggregate itself.
     Value(usize),

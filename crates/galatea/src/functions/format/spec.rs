@@ -24,7 +24,7 @@ pub(super) enum Align {
     Left,
     Right,
     Center,
-    /// The field's other characters stand between the sign and the digits.
+    /// The field is filled between the sign and the digits.
     Numeric,
 }
 
@@ -243,7 +243,7 @@ fn shortest(number: f64) -> String {
     }
 }
 
-/// A number of so many significant digits, without zeros at the end unless `has_zeros`.
+/// A number with `precision` significant digits, without trailing zeros unless `has_zeros`.
 fn general(number: f64, precision: usize, has_zeros: bool) -> String {
     let precision = precision.max(1);
     let text = format!("{number:.*e}", precision - 1);

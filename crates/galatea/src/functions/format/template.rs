@@ -40,7 +40,7 @@ pub(super) fn pieces(text: &str, style: Style) -> Result<Vec<Piece>, String> {
 struct Reader<'t> {
     rest: Peekable<Chars<'t>>,
     pieces: Vec<Piece>,
-    /// The text since the last argument.
+    /// The literal characters after the last argument.
     text: String,
     /// The index of the next argument without a number.
     next: usize,
@@ -88,7 +88,7 @@ impl Reader<'_> {
         }
         match digits.is_empty() {
             true => Ok(None),
-            // More digits than a line of text has characters.
+            // Widths of a million characters and more are mistakes.
             false if digits.len() > 6 => Err(format!("the number {digits} is too large")),
             false => Ok(digits.parse().ok()),
         }
