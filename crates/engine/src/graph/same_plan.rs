@@ -5,15 +5,14 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
 /// Whether two plans consist of equal nodes over the same data: equal in their display, schema and
 /// expressions. Scans are compared by the version of their table or files; scans of other sources differ,
-/// since their display does not contain their rows. Volatile expressions differ, and so do samples, because
-/// each draws its own rows. `exact` hashes a plan with the version of its data.
+/// since their display does not contain their rows, and so do samples, because each draws its own. Equal
+/// volatile expressions count as equal. `exact` hashes a plan with the version of its data.
 pub(super) fn is_same(
     a: &Arc<dyn ExecutionPlan>,
     b: &Arc<dyn ExecutionPlan>,
@@ -38,15 +37,14 @@ fn line(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).one_line().to_string()
 }
 
-/// The expressions of a node, in its order; `None` if one is volatile.
+/// The expressions of a node, in its order.
 fn expressions(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
-    let (mut all, mut volatile) = (Vec::new(), false);
+    let mut all = Vec::new();
     let visited = plan.apply_expressions(&mut |expression| {
-        volatile |= is_volatile(expression);
         all.push(Arc::clone(expression));
         Ok(TreeNodeRecursion::Continue)
     });
-    (visited.is_ok() && !volatile).then_some(all)
+    visited.is_ok().then_some(all)
 }
 
 /// Whether a scan's key contains the version of its data.
