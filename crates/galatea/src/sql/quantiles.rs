@@ -20,12 +20,8 @@ pub(super) const NAMES: [&str; 3] = ["quantile_disc", "quantile", "percentile_di
 
 const FORM: &str = "write quantile_disc(x, 0.5), or percentile_disc(0.5) WITHIN GROUP (ORDER BY x)";
 
-/// The element behind a fraction of the values. `$1`: the value, `$2`: the fraction.
-const ASCENDING: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), CAST(greatest(count($1) - floor(count($1) - $2 * count($1)), 1) AS BIGINT))";
-const DESCENDING: &str = "array_element(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), CAST(greatest(count($1) - floor(count($1) - $2 * count($1)), 1) AS BIGINT))";
-/// The same over a window, which has no order of arguments.
-const WINDOW_ASCENDING: &str = "array_element(array_sort(array_agg($1) FILTER (WHERE $1 IS NOT NULL)), CAST(greatest(count($1) - floor(count($1) - $2 * count($1)), 1) AS BIGINT))";
-const WINDOW_DESCENDING: &str = "array_element(array_sort(array_agg($1) FILTER (WHERE $1 IS NOT NULL), 'DESC'), CAST(greatest(count($1) - floor(count($1) - $2 * count($1)), 1) AS BIGINT))";
+/// The position behind a fraction of the values. `$1`: the value, `$2`: the fraction.
+const POSITION: &str = "CAST(greatest(count($1) - floor(count($1) - $2 * count($1)), 1) AS BIGINT)";
 
 /// The expression of such a call; `None` for other calls.
 pub(super) fn rewritten(call: &Function, state: &SessionState) -> Option<Result<Expr, SqlError>> {
@@ -101,13 +97,14 @@ fn quantile(call: &Function, value: &Expr, fraction: &Expr, is_descending: bool)
         Value::Number(text, _) if text.parse().is_ok_and(|share: f64| share <= 1.0) => {}
         _ => return Err(wrong()),
     }
-    let text = match (call.over.is_some(), is_descending != is_negative) {
-        (false, false) => ASCENDING,
-        (false, true) => DESCENDING,
-        (true, false) => WINDOW_ASCENDING,
-        (true, true) => WINDOW_DESCENDING,
+    // A window function has no order of arguments.
+    let values = match (call.over.is_some(), is_descending != is_negative) {
+        (false, false) => "array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL)",
+        (false, true) => "array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL)",
+        (true, false) => "array_sort(array_agg($1) FILTER (WHERE $1 IS NOT NULL))",
+        (true, true) => "array_sort(array_agg($1) FILTER (WHERE $1 IS NOT NULL), 'DESC')",
     };
-    let mut expression = parsed(text);
+    let mut expression = parsed(&format!("array_element({values}, {POSITION})"));
     // Between floats, as an integer would divide differently.
     let fraction = Expr::Nested(Box::new(parsed(&format!("CAST({number} AS DOUBLE)"))));
     insert(&mut expression, &[value.clone(), fraction]);
