@@ -7,8 +7,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, Statement, TableAlias, TableAliasColumnDef, Value,
-    VisitorMut,
+    FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement, TableAlias, TableAliasColumnDef,
+    Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -65,6 +65,14 @@ pub(super) fn call_of(name: Ident, arguments: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// The expression of an item of a SELECT list; `None` for wildcards.
+pub(super) fn item_expression(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
 }
 
 pub(super) fn named(expr: Expr, alias: Option<Ident>) -> ExprWithAlias {

@@ -4,12 +4,12 @@
 //! matches, under the name of the column. In WHERE, the condition has to be true of each column.
 
 use super::SqlError;
-use super::ast_parts::{and, each_part, key};
-use super::question::{Answer, Question, query_of, select_of};
+use super::ast_parts::{and, each_part, item_expression, key};
+use super::question::{Answer, Question, query_over};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Select, SelectItem, SetExpr, Value, WildcardAdditionalOptions,
+    ObjectName, Select, SelectItem, Value, WildcardAdditionalOptions,
 };
 use galatea_engine::syntax::visit_expressions;
 use regex::Regex;
@@ -66,21 +66,13 @@ pub(super) fn has_list(expression: &Expr) -> bool {
     found.is_break()
 }
 
-fn expression(item: &SelectItem) -> Option<&Expr> {
-    match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    }
-}
-
 /// The columns of a SELECT's tables, if it has such a list.
 pub(super) fn question(select: &Select) -> Option<Question> {
-    let items = select.projection.iter().filter_map(expression);
+    let items = select.projection.iter().filter_map(item_expression);
     let has_lists = items.chain(&select.selection).any(has_list);
     has_lists.then(|| {
         let all = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
-        let tables = select_of(all, select.from.clone());
-        Question::Tables(vec![query_of(SetExpr::Select(Box::new(tables)))])
+        Question::Tables(vec![query_over(all, select.from.clone())])
     })
 }
 
@@ -111,7 +103,7 @@ pub(super) fn rewrite(select: &mut Select, answer: Answer) -> Result<()> {
     let columns: Vec<Column> = columns.collect();
     let mut items = Vec::new();
     for item in mem::take(&mut select.projection) {
-        match expression(&item).map(list_in).transpose()?.flatten() {
+        match item_expression(&item).map(list_in).transpose()?.flatten() {
             Some(list) => expand(item, &list, &columns, &mut items)?,
             None => items.push(item),
         }

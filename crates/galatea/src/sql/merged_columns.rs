@@ -19,7 +19,7 @@ use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
 use super::join_parts::{constraint, constraint_mut, inner};
-use super::question::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_over};
 use super::{merged_names, merged_outer};
 
 /// A column that a name or `*` means.
@@ -78,7 +78,7 @@ pub(super) fn as_query(factor: &mut TableFactor) {
         let tables = vec![table_with_joins.as_ref().clone()];
         *factor = TableFactor::Derived {
             lateral: false,
-            subquery: Box::new(query_of(SetExpr::Select(Box::new(select_of(all, tables))))),
+            subquery: Box::new(query_over(all, tables)),
             alias: alias.take(),
             sample: None,
         };
@@ -112,7 +112,7 @@ pub(super) fn question(select: &Select) -> Option<Question> {
             relation: factor.clone(),
             joins: Vec::new(),
         };
-        query_of(SetExpr::Select(Box::new(select_of(all, vec![table]))))
+        query_over(all, vec![table])
     });
     Some(Question::Joined {
         tables: tables.collect(),

@@ -6,10 +6,10 @@
 
 use super::ast_parts::key;
 use super::join_parts::{constraint, inner};
-use super::question::{query_of, select_of};
+use super::question::query_over;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, JoinConstraint, Query, Select, SelectItem, SetExpr, TableWithJoins, Value,
-    VisitorMut, WildcardAdditionalOptions,
+    Expr, GroupByExpr, Ident, JoinConstraint, Query, Select, SelectItem, TableWithJoins, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use galatea_engine::syntax::visit_mut;
 use std::collections::{HashMap, HashSet};
@@ -91,8 +91,7 @@ impl VisitorMut for Tables<'_> {
             },
             false => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
         };
-        let tables = select_of(vec![item], select.from.clone());
-        let query = query_of(SetExpr::Select(Box::new(tables)));
+        let query = query_over(vec![item], select.from.clone());
         self.visited.push((self.queries.len(), query));
         self.queries.push(None);
         ControlFlow::Continue(())

@@ -1,9 +1,9 @@
 //! NOT NULL in CREATE TABLE AS, which the plan of the statement does not contain (`create_table.rs`).
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, ColumnOption, Ident, SelectItem, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::ast::{self, ColumnOption, Ident, SelectItem, TableFactor};
 
-use super::question::{query_of, select_of};
+use super::question::query_over;
 use crate::create_table::MARK;
 
 /// Adds a derived table to the query of CREATE TABLE AS. Its alias contains the numbers of the columns with
@@ -42,5 +42,5 @@ pub(super) fn mark(statement: &mut Statement) {
         relation: rows,
         joins: Vec::new(),
     };
-    **query = query_of(SetExpr::Select(Box::new(select_of(all, vec![from]))));
+    **query = query_over(all, vec![from]);
 }

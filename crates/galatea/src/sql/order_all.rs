@@ -4,7 +4,7 @@
 //! of one name alike. The columns of `*` are counted.
 
 use super::SqlError;
-use super::question::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_over};
 use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::{
     Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectItem, SetExpr, Value,
@@ -45,8 +45,7 @@ fn is_wildcard(item: &&SelectItem) -> bool {
 /// The wildcards of a SELECT, as a query of its tables.
 fn wildcards(select: &Select) -> Option<Query> {
     let items: Vec<SelectItem> = select.projection.iter().filter(is_wildcard).cloned().collect();
-    let tables = || select_of(items.clone(), select.from.clone());
-    (!items.is_empty()).then(|| query_of(SetExpr::Select(Box::new(tables()))))
+    (!items.is_empty()).then(|| query_over(items.clone(), select.from.clone()))
 }
 
 /// A query with the columns to count. Without wildcards, its columns are not used.
@@ -54,7 +53,7 @@ pub(super) fn question(query: &Query) -> Option<Question> {
     options(query.order_by.as_ref()?)?;
     let nothing = || {
         let one = SelectItem::UnnamedExpr(number(1));
-        query_of(SetExpr::Select(Box::new(select_of(vec![one], Vec::new()))))
+        query_over(vec![one], Vec::new())
     };
     let counted = match named_by(&query.body) {
         Some(SetExpr::Select(select)) => wildcards(select).unwrap_or_else(nothing),

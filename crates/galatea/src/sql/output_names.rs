@@ -6,10 +6,10 @@
 
 use super::ast_parts::key;
 use super::expression_keys::{Ignored, expression_key};
-use super::question::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_over};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Value,
+    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, Value,
 };
 use std::collections::HashSet;
 use std::mem;
@@ -24,12 +24,8 @@ pub(super) fn question(select: &Select) -> Option<Question> {
         _ => false,
     });
     (count > 1 || count == 1 && has_names).then(|| {
-        let tables = wildcards.map(|item| select_of(vec![item.clone()], select.from.clone()));
-        Question::Tables(
-            tables
-                .map(|table| query_of(SetExpr::Select(Box::new(table))))
-                .collect(),
-        )
+        let tables = wildcards.map(|item| query_over(vec![item.clone()], select.from.clone()));
+        Question::Tables(tables.collect())
     })
 }
 

@@ -6,7 +6,7 @@
 
 use super::clause_parts::PIVOT;
 use super::clause_tokens::GROUP;
-use super::question::{Answer, Question, Value, ValuesQuery, query_of, select_of};
+use super::question::{Answer, Question, Value, ValuesQuery, query_of, query_over, select_of};
 use super::{SqlError, ast_parts};
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::cast;
@@ -216,7 +216,7 @@ pub(super) fn question(factor: &TableFactor, number: usize) -> Option<Question> 
                 expr: column,
                 alias: Ident::with_quote('"', "value"),
             };
-            query_of(SetExpr::Select(Box::new(select_of(vec![item], vec![tables]))))
+            query_over(vec![item], vec![tables])
         }
         PivotValueSource::Subquery(query) => *query,
     };
@@ -317,7 +317,7 @@ pub(super) fn rewrite(factor: &mut TableFactor, number: usize, answer: Answer) -
             },
             None => SelectItem::UnnamedExpr(item.expr),
         });
-        let list = query_of(SetExpr::Select(Box::new(select_of(items.collect(), Vec::new()))));
+        let list = query_over(items.collect(), Vec::new());
         item.expr = call(PIVOT, vec![column, Expr::Subquery(Box::new(list))]);
     }
     Ok(())

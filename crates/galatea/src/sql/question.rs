@@ -70,6 +70,11 @@ pub(super) fn query_of(body: SetExpr) -> Query {
     }
 }
 
+/// A query of these columns and tables alone.
+pub(super) fn query_over(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
+    query_of(SetExpr::Select(Box::new(select_of(projection, from))))
+}
+
 /// A SELECT of these columns and tables alone.
 pub(super) fn select_of(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Select {
     Select {

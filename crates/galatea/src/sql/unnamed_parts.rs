@@ -4,7 +4,7 @@
 //! DOUBLE))`. Here such a cast is `coalesce(CAST(d AS DOUBLE))`, a second one within two calls. The optimizer
 //! removes a `coalesce` of one argument, so only the name differs.
 
-use super::ast_parts::{call, each_part, key};
+use super::ast_parts::{call, each_part, item_expression, key};
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -83,7 +83,7 @@ fn other_clauses<'s>(select: &'s mut Select, order: Option<&'s mut OrderBy>) -> 
 fn computed(select: &mut Select, order: Option<&mut OrderBy>, state: &SessionState) -> Vec<Expr> {
     let mut found = keys_of_groups(select);
     let mut clauses: Vec<Expr> = Vec::new();
-    clauses.extend(select.projection.iter().filter_map(expression).cloned());
+    clauses.extend(select.projection.iter().filter_map(item_expression).cloned());
     clauses.extend(other_clauses(select, order).into_iter().map(|expr| expr.clone()));
     for mut expr in clauses {
         // The closure returns no error.
@@ -99,13 +99,6 @@ fn computed(select: &mut Select, order: Option<&mut OrderBy>, state: &SessionSta
     found
 }
 
-fn expression(item: &SelectItem) -> Option<&Expr> {
-    match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    }
-}
-
 fn is_aggregate(function: &Function, state: &SessionState) -> bool {
     match function.name.0.as_slice() {
         [part] => part
@@ -117,7 +110,7 @@ fn is_aggregate(function: &Function, state: &SessionState) -> bool {
 
 /// The keys of groups, those by position and by name included.
 fn keys_of_groups(select: &Select) -> Vec<Expr> {
-    let items = || select.projection.iter().filter_map(expression);
+    let items = || select.projection.iter().filter_map(item_expression);
     let keys = match &select.group_by {
         GroupByExpr::All(_) => return items().cloned().collect(),
         GroupByExpr::Expressions(keys, _) => keys,
@@ -130,7 +123,7 @@ fn keys_of_groups(select: &Select) -> Vec<Expr> {
                     .parse::<usize>()
                     .ok()
                     .and_then(|at| select.projection.get(at.checked_sub(1)?))
-                    .and_then(expression),
+                    .and_then(item_expression),
                 _ => None,
             },
             Expr::Identifier(name) => select.projection.iter().find_map(|item| match item {

@@ -4,10 +4,9 @@
 //! names `unnamed_subquery`, `unnamed_subquery2` and so on.
 
 use super::ast_parts::key;
-use super::question::{Answer, Question, query_of, select_of};
+use super::question::{Answer, Question, query_over};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins,
-    WildcardAdditionalOptions,
+    Expr, Ident, Select, SelectItem, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -40,7 +39,7 @@ pub(super) fn question(select: &Select) -> Option<Question> {
             relation: factor.clone(),
             joins: Vec::new(),
         };
-        query_of(SetExpr::Select(Box::new(select_of(all, vec![table]))))
+        query_over(all, vec![table])
     });
     let queries: Vec<_> = queries.collect();
     (queries.len() > 1).then_some(Question::Tables(queries))

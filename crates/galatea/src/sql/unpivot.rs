@@ -7,7 +7,7 @@
 use super::SqlError;
 use super::ast_parts::{alias, and, column, key, other_columns, parsed_query, text};
 use super::column_lists::{argument, matched};
-use super::question::{query_of, select_of};
+use super::question::{query_of, query_over, select_of};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
@@ -94,7 +94,7 @@ pub(crate) fn joined(
             join_operator: JoinOperator::CrossJoin(JoinConstraint::None),
         }],
     };
-    let mut query = query_of(SetExpr::Select(Box::new(select_of(items, vec![tables]))));
+    let mut query = query_over(items, vec![tables]);
     if null_inclusion != Some(NullInclusion::IncludeNulls) {
         let mut outer = select_of(
             vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())],
