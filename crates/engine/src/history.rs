@@ -1,6 +1,6 @@
 //! Outcomes of earlier runs of the queries of an engine.
 //!
-//! Five kinds of entries are kept, each of bounded number. All but the last are keyed by hashes of plans with
+//! Six kinds of entries are kept, each of bounded number. All but the last are keyed by hashes of plans with
 //! the versions of the data that they read:
 //!
 //! * refusals of a pipeline at run time (a repeated key of a build side, a range that is too wide): the next
@@ -13,6 +13,8 @@
 //!   itself;
 //! * the run time of a query with GPU subtrees and without, so that a wrong prediction costs time only once
 //!   or twice: a measured time takes precedence over the prediction;
+//! * the least and the greatest key of build sides on the host, which bound the rows of files that the tables
+//!   joined with them are loaded for;
 //! * the ratio of actual to predicted time of queries that ran first on the CPU, so that predictions for
 //!   queries that have not run are as good as those for others on this machine.
 
@@ -21,6 +23,7 @@ use galatea_base::reason::Reason;
 use lru::LruCache;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -78,6 +81,7 @@ pub struct History {
     ran: Mutex<LruCache<PlanKey, Option<u64>>>,
     times: Mutex<LruCache<PlanKey, Measured>>,
     forgone: Mutex<HashMap<PlanKey, f64>>,
+    key_ranges: Mutex<LruCache<PlanKey, RangeInclusive<i128>>>,
     host_shares: Mutex<VecDeque<f64>>,
 }
 
@@ -89,6 +93,7 @@ impl Default for History {
             ran: Mutex::new(LruCache::unbounded()),
             times: Mutex::new(LruCache::unbounded()),
             forgone: Mutex::default(),
+            key_ranges: Mutex::new(LruCache::unbounded()),
             host_shares: Mutex::default(),
         }
     }
@@ -158,6 +163,17 @@ impl History {
         for one in made {
             forgone.remove(&one.what);
         }
+    }
+
+    /// Records the range of the keys of a build side with these rows.
+    pub fn found_keys(&self, rows: PlanKey, keys: RangeInclusive<i128>) {
+        let mut ranges = self.key_ranges.lock();
+        entry(&mut ranges, rows, || keys.clone()).clone_from(&keys);
+    }
+
+    /// The range of the keys of a build side with these rows, from an earlier run.
+    pub fn keys(&self, rows: PlanKey) -> Option<RangeInclusive<i128>> {
+        self.key_ranges.lock().peek(&rows).cloned()
     }
 
     /// Adds a run of a query.
@@ -269,6 +285,15 @@ mod tests {
         assert_eq!([1, 2].map(|what| history.forgone(PlanKey(what))), [0.0, 0.25]);
         (0..KEPT_ONCE as u64).for_each(|what| history.forgo(&[of(what, 1.0)]));
         assert!(history.forgone.lock().len() <= KEPT_ONCE);
+    }
+
+    #[test]
+    fn last_range_of_keys_is_kept() {
+        let history = History::default();
+        history.found_keys(PlanKey(1), 3..=9);
+        history.found_keys(PlanKey(1), 4..=5);
+        assert_eq!(history.keys(PlanKey(1)), Some(4..=5));
+        assert_eq!(history.keys(PlanKey(2)), None);
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(super) use host::integers;
 use host::{Bits, Indexed};
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -298,6 +299,16 @@ impl LookupSide {
     #[must_use]
     pub fn has_null_keys(&self) -> bool {
         self.null_keys
+    }
+
+    /// The least and the greatest key of rows on the host with integer keys; `None` without rows, and for
+    /// other keys.
+    #[must_use]
+    pub fn key_range(&self) -> Option<RangeInclusive<i128>> {
+        match (&self.form, &self.keys) {
+            (Form::Host, Keys::Integers(interval)) => Some(interval.low..=interval.high),
+            _ => None,
+        }
     }
 
     /// Whether it is built on the device.

@@ -15,7 +15,7 @@ use super::executor::{Executor, pairs_view};
 use super::pipeline_run::Run;
 use super::source::{entries, parts};
 use crate::device::DeviceRuntime;
-use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::graph::{KeyBounds, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::report::QueryStep;
 use crate::results::queue::ResultQueue;
 use futures::future::{BoxFuture, join, join_all};
@@ -26,7 +26,7 @@ use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
 use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -101,10 +101,11 @@ impl Executor<'_> {
     ) -> BoxFuture<'s, Option<Shape>> {
         Box::pin(async move {
             let plan = pipeline.plan.resolved().ok()?;
+            let matches = self.matches_ahead(pipeline, &plan).await;
             let sides = 0..pipeline.build_sides.len();
             let shapes = sides
                 .map(|number| self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), ahead));
-            let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan)).await;
+            let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan, matches)).await;
             let view = view?;
             let sides = shapes.into_iter().collect::<Option<Vec<Shape>>>()?;
             let shapes: Vec<_> = sides.iter().map(|side| Arc::clone(&side.side)).collect();
@@ -180,19 +181,56 @@ impl Executor<'_> {
                 None => self.bind_ahead(device, build, ahead).await,
             },
             None => {
-                let rows = self
-                    .collected(&pipeline.build_sides[number], columns.clone())
-                    .await;
-                let shape = rows.as_ref().ok().map(Arc::clone);
-                let at = (pipeline.id(), number);
-                self.ready.lock().keep_rows(at, columns, rows);
-                shape.map(Shape::from)
+                let rows = self.collected_ahead(pipeline, number, columns).await;
+                rows.map(Shape::from)
             }
         }
     }
 
+    /// The rows of the build side with this number and with these `columns`, collected from CPU operators and
+    /// kept for the run.
+    async fn collected_ahead(
+        &self,
+        pipeline: PipelineRef<'_>,
+        number: usize,
+        columns: Vec<usize>,
+    ) -> Option<Arc<LookupSide>> {
+        let at = (pipeline.id(), number);
+        let ready = self.ready.lock().collected(at, &columns);
+        if let Some(rows) = ready {
+            return rows;
+        }
+        let source = &pipeline.get().build_sides[number];
+        let rows = self.collected(source, columns.clone()).await;
+        let collected = rows.as_ref().ok().map(Arc::clone);
+        self.ready.lock().keep_rows(at, columns, rows);
+        collected
+    }
+
+    /// The bounds of the columns of a table in files that the keys of build sides imply. The rows of these
+    /// build sides are collected, so that the table is loaded for the rows with a match only.
+    async fn matches_ahead(&self, pipeline: PipelineRef<'_>, plan: &PipelinePlan) -> Vec<KeyBounds> {
+        if !matches!(pipeline.source, PipelineSource::Files { .. }) {
+            return Vec::new();
+        }
+        let columns = pipeline.matched_columns(plan).into_iter();
+        let numbers: BTreeSet<usize> = columns.map(|(number, _)| number).collect();
+        let sides = numbers.into_iter().map(|number| async move {
+            let rows = self.collected_ahead(pipeline, number, plan.lookups_of(number));
+            (number, rows.await)
+        });
+        let sides: BTreeMap<usize, _> = join_all(sides).await.into_iter().collect();
+        pipeline.match_bounds(plan, |number| sides.get(&number)?.as_ref()?.key_range())
+    }
+
     /// The rows that a pipeline scans: a table that stays loaded, or the expected rows of other pipelines.
-    async fn view_ahead(&self, pipeline: PipelineRef<'_>, plan: &PipelinePlan) -> Option<TableView> {
+    /// Rows of files outside of the bounds `matches` may be left out.
+    async fn view_ahead(
+        &self,
+        pipeline: PipelineRef<'_>,
+        plan: &PipelinePlan,
+        matches: Vec<KeyBounds>,
+    ) -> Option<TableView> {
         let stays = match &pipeline.source {
             PipelineSource::Groups(_)
             | PipelineSource::Windows(_)
@@ -205,8 +243,9 @@ impl Executor<'_> {
         if !stays {
             return None;
         }
-        let view = self.load(&pipeline, plan).await.ok()?;
-        self.ready.lock().views.insert(pipeline.id(), view.clone());
+        let view = self.load(&pipeline, plan, &matches).await.ok()?;
+        let kept = (view.clone(), matches);
+        self.ready.lock().views.insert(pipeline.id(), kept);
         Some(view)
     }
 }

@@ -76,7 +76,7 @@ impl Executor<'_> {
             match &pipeline.source {
                 PipelineSource::Plan(_) => return Ok(None),
                 PipelineSource::Stored(_) | PipelineSource::Files { .. } => {
-                    let view = self.load(&pipeline, &plan).await.map_err(Failure::Store)?;
+                    let view = self.load(&pipeline, &plan, &[]).await.map_err(Failure::Store)?;
                     inputs.tables.push(view.id);
                 }
                 PipelineSource::Groups(_)

@@ -381,7 +381,7 @@ impl Executor<'_> {
     ) -> Result<Option<(KeyZones, u64)>, Failure> {
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let at = plan.columns().iter().position(|source| *source == column);
-        let view = self.view(pipeline, &plan, &[]).await?;
+        let view = self.view(pipeline, &plan, &[], None).await?;
         let column = at.and_then(|at| view.columns.get(at));
         let zones = column.and_then(|column| KeyZones::of(column, 0..column.chunks.len()));
         Ok(zones.map(|zones| (zones, view.rows)))

@@ -17,7 +17,9 @@ use super::shared_builds::SharedBuilds;
 use super::source::{entries, load, parts, surviving};
 use crate::config::{GalateaConfig, ParquetDecoding};
 use crate::device::{DeviceRuntime, RunError};
-use crate::graph::{Build, BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::graph::{
+    Build, BuildSide, KeyBounds, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource,
+};
 use crate::joins::build_table::SideRows;
 use crate::metrics::{self, PipelineOutcome};
 use crate::report::{PlanReport, QueryStep, RunReport, SpanPhase};
@@ -172,8 +174,13 @@ impl Job {
     }
 }
 
-/// The chunks of a view that may hold rows of the pipeline.
-pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
+/// The chunks of a view that may hold rows of the pipeline. `matches`: the bounds of [`Executor::match_bounds`].
+pub(super) fn chunks(
+    pipeline: &Pipeline,
+    plan: &PipelinePlan,
+    view: &TableView,
+    matches: &[KeyBounds],
+) -> Vec<usize> {
     let columns: Vec<usize> = plan.columns().into_iter().collect();
     match pipeline.source {
         // Partitions are identified by the numbers of their chunks, including empty ones.
@@ -181,8 +188,10 @@ pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView)
         _ => {
             let prune = || surviving(view, &pipeline.pruning, &columns);
             let mut chunks = pipeline.pruned.of(view, &pipeline.pruning, prune);
-            let bounds = &pipeline.key_bounds;
-            chunks.retain(|chunk| bounds.iter().all(|keys| keys.may_hold(view, &columns, *chunk)));
+            chunks.retain(|chunk| {
+                let mut bounds = pipeline.key_bounds.iter().chain(matches);
+                bounds.all(|keys| keys.may_hold(view, &columns, *chunk))
+            });
             chunks
         }
     }
@@ -269,14 +278,15 @@ impl Executor<'_> {
             .map(|side| sides[side].rows())
             .collect();
         let loading = Instant::now();
-        let view = self.view(pipeline, &plan, &rows).await?;
+        let matches = self.match_bounds(&pipeline, &plan, |number| sides.get(number));
+        let view = self.view(pipeline, &plan, &rows, Some(&matches)).await?;
         let loaded = loading.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let load_time = started.elapsed();
         self.report.update(|report| report.phases.load += load_time);
         let work = Work {
             pipeline: pipeline.id(),
-            chunks: chunks(&pipeline, &plan, &view),
+            chunks: chunks(&pipeline, &plan, &view, &matches),
             fetch: pipeline.fetch.map(|fetch| fetch as u64),
             plan,
             view,
@@ -295,12 +305,14 @@ impl Executor<'_> {
     }
 
     /// The table that a pipeline scans. `rows` contains the number of rows of each build side that the
-    /// pipeline scans as its input.
+    /// pipeline scans as its input. Rows outside of the bounds `matches` may be missing; with `None`, rows
+    /// that an earlier load has left out.
     pub(super) async fn view(
         &self,
         pipeline: PipelineRef<'_>,
         plan: &PipelinePlan,
         rows: &[u64],
+        matches: Option<&[KeyBounds]>,
     ) -> Result<TableView, Failure> {
         let source = match (&pipeline.source, rows) {
             (PipelineSource::Groups(_) | PipelineSource::Windows(_), [rows]) => {
@@ -314,34 +326,52 @@ impl Executor<'_> {
             }
             (source, _) => source,
         };
-        if let Some(view) = self.take_view(pipeline.id()) {
+        let left_out = matches.unwrap_or_default();
+        if let Some(view) = self.ready.lock().view(pipeline.id(), matches) {
             return Ok(view);
         }
         let PipelineSource::Plan(_) = source else {
-            return self.load(&pipeline, plan).await.map_err(Failure::Store);
+            return self.load(&pipeline, plan, left_out).await.map_err(Failure::Store);
         };
         let columns: Vec<usize> = plan.columns().into_iter().collect();
         if let Some(view) = self.ready.lock().plan(pipeline.id(), &columns) {
             return Ok(view);
         }
-        let view = self.load(&pipeline, plan).await.map_err(Failure::Store)?;
+        let view = self
+            .load(&pipeline, plan, left_out)
+            .await
+            .map_err(Failure::Store)?;
         self.ready.lock().keep_plan(pipeline.id(), columns, &view);
         Ok(view)
     }
 
-    /// Loads the columns that a pipeline reads from its source.
+    /// The bounds of a pipeline's columns that the keys of its build sides on the host imply.
+    pub(super) fn match_bounds<'s>(
+        &self,
+        pipeline: &Pipeline,
+        plan: &PipelinePlan,
+        side: impl Fn(usize) -> Option<&'s SideRows>,
+    ) -> Vec<KeyBounds> {
+        pipeline.match_bounds(plan, |number| match side(number)? {
+            SideRows::Collected(rows) => rows.key_range(),
+            SideRows::Built(_) => None,
+        })
+    }
+
+    /// Loads the columns that a pipeline reads from its source. Rows outside of the bounds `matches` may be
+    /// left out.
     pub(super) async fn load(
         &self,
         pipeline: &Pipeline,
         plan: &PipelinePlan,
+        matches: &[KeyBounds],
     ) -> Result<TableView, StoreError> {
         if matches!(pipeline.source, PipelineSource::Files { .. }) {
             self.open_page_decoder().await;
         }
         let view = load(
             self.session,
-            pipeline,
-            plan,
+            (pipeline, plan, matches),
             self.config,
             self.context,
             self.loading(),
@@ -399,11 +429,6 @@ impl Executor<'_> {
         outcome.map_err(Failure::from)
     }
 
-    /// Takes the table of a pipeline, if it is loaded.
-    fn take_view(&self, pipeline: PipelineId) -> Option<TableView> {
-        self.ready.lock().view(pipeline)
-    }
-
     /// Reports the progress of a load.
     fn loading(&self) -> ProgressCallback {
         let report = self.report.clone();
@@ -424,6 +449,9 @@ impl Executor<'_> {
             return Ok(rows);
         }
         let collected = build_sides::collect(source, columns, self.context, self.memory).await?;
+        if let (Some(rows), Some(keys)) = (source.rows_key, collected.key_range()) {
+            self.session.engine().history().found_keys(rows, keys);
+        }
         let collected = match self.session.engine().opened(self.config) {
             Some(device) => device.prepared().known_rows(collected),
             None => collected,

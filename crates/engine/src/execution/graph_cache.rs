@@ -2,7 +2,7 @@
 //! run, and those that may be needed again when a pipeline runs in partitions.
 
 use super::error::Failure;
-use crate::graph::PipelineId;
+use crate::graph::{KeyBounds, PipelineId};
 use crate::joins::build_table::BuiltTable;
 use galatea_expression::LookupSide;
 use galatea_store::TableView;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Tables and rows kept for the pipelines of a graph.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    pub views: HashMap<PipelineId, TableView>,
+    /// Tables, each with the bounds outside of which rows may be missing.
+    pub views: HashMap<PipelineId, (TableView, Vec<KeyBounds>)>,
     /// Rows of CPU operators with these columns, for pipelines that run once per partition: their operators
     /// run once.
     plans: HashMap<(PipelineId, Vec<usize>), TableView>,
@@ -28,9 +29,25 @@ pub(crate) struct Ready {
 type KeptRows = (Vec<usize>, Result<Arc<LookupSide>, Failure>);
 
 impl Ready {
-    /// Takes the table of a pipeline.
-    pub(super) fn view(&mut self, pipeline: PipelineId) -> Option<TableView> {
-        self.views.remove(&pipeline)
+    /// Takes the table of a pipeline, unless it was loaded with other bounds than `matches`.
+    pub(super) fn view(&mut self, pipeline: PipelineId, matches: Option<&[KeyBounds]>) -> Option<TableView> {
+        let (view, bounds) = self.views.remove(&pipeline)?;
+        let is_usable = bounds.is_empty() || matches.is_none_or(|matches| bounds == matches);
+        is_usable.then_some(view)
+    }
+
+    /// The rows of a build side, if they were collected with these columns; `None` inside if that failed.
+    pub(super) fn collected(
+        &self,
+        at: (PipelineId, usize),
+        wanted: &[usize],
+    ) -> Option<Option<Arc<LookupSide>>> {
+        let (columns, rows) = self.rows.get(&at)?;
+        let whole = wanted.iter().all(|column| columns.contains(column));
+        match rows {
+            Ok(rows) => whole.then(|| Some(Arc::clone(rows))),
+            Err(_) => Some(None),
+        }
     }
 
     /// Keeps the rows of CPU operators that this pipeline reads, from the next load on.

@@ -80,9 +80,10 @@ impl Executor<'_> {
         sides: Vec<SideRows>,
         is_last: bool,
     ) -> Result<Vec<SideRows>, Failure> {
+        let matches = self.match_bounds(&pipeline, &plan, |number| sides.get(number));
         let work = Work {
             pipeline: pipeline.id(),
-            chunks: chunks(&pipeline, &plan, &view),
+            chunks: chunks(&pipeline, &plan, &view, &matches),
             fetch: runs.left(pipeline.fetch_in_any_order()),
             plan,
             view,

@@ -197,6 +197,8 @@ impl Executor<'_> {
                 false => Some(self.side(pipeline, number, plan.lookups_of(number)).await?),
             });
         }
+        let side = |number: usize| sides.get(number).and_then(Option::as_ref);
+        let matches = self.match_bounds(&pipeline, &plan, side);
         // The rows of the pipeline, if they are in partitions.
         let row_cut = |cut: &&Cut| matches!(cut.state, PartitionedState::Pairs | PartitionedState::Groups);
         let row_cut = cuts.iter().find(row_cut);
@@ -205,7 +207,7 @@ impl Executor<'_> {
             None => {
                 let rows = sides[pipeline.row_sides.clone()].iter().flatten();
                 let rows: Vec<u64> = rows.map(SideRows::rows).collect();
-                Some(self.view(pipeline, &plan, &rows).await?)
+                Some(self.view(pipeline, &plan, &rows, Some(&matches)).await?)
             }
         };
         let mut runs = PartRuns::new(begun_again);

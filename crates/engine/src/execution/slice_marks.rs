@@ -34,7 +34,9 @@ impl Executor<'_> {
         for (number, side) in [Some(probe), probe.build(side)].into_iter().enumerate() {
             if let Some(side) = side.filter(|_| numbered[number]) {
                 let plan = side.plan.resolved().map_err(Failure::Input)?;
-                rows[number] = Some(self.view(side, &plan, &[]).await?.rows);
+                let loaded = self.view(side, &plan, &[], None).await?.rows;
+                // A later load may read more rows: all rows of the table instead of those with a match.
+                rows[number] = Some(side.rows.map_or(loaded, |rows| rows.max(loaded)));
             }
         }
         Ok(Some(SliceMarks {

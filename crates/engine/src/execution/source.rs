@@ -2,7 +2,7 @@
 
 use crate::config::GalateaConfig;
 use crate::device::RunError;
-use crate::graph::{Pipeline, PipelineSource};
+use crate::graph::{KeyBounds, Pipeline, PipelineSource};
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
@@ -22,11 +22,11 @@ use galatea_store::{
 };
 use std::sync::Arc;
 
-/// Loads the columns of a pipeline, in ascending order, and encodes those that are not encoded yet.
+/// Loads the columns of a pipeline, in ascending order, and encodes those that are not encoded yet. Rows
+/// outside of the bounds `matches` may be left out.
 pub(super) async fn load(
     session: &Session,
-    pipeline: &Pipeline,
-    plan: &PipelinePlan,
+    (pipeline, plan, matches): (&Pipeline, &PipelinePlan, &[KeyBounds]),
     config: &GalateaConfig,
     context: &Arc<TaskContext>,
     progress: ProgressCallback,
@@ -66,7 +66,7 @@ pub(super) async fn load(
     let hints = LoadHints {
         dictionary,
         predicates: match (source, is_sampled(plan)) {
-            (PipelineSource::Files { .. }, false) => pipeline.pruning.clone(),
+            (PipelineSource::Files { .. }, false) => pipeline.pruning_by(matches),
             _ => Vec::new(),
         },
         is_temporary: !config.cache_files.0,

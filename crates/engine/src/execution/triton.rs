@@ -228,10 +228,11 @@ impl Executor<'_> {
         sides: Vec<SideRows>,
         bytes: u64,
     ) -> Result<PartitionedSide, Failure> {
-        let view = self.view(pipeline, plan, &[]).await?;
+        let matches = self.match_bounds(&pipeline, plan, |number| sides.get(number));
+        let view = self.view(pipeline, plan, &[], Some(&matches)).await?;
         let work = Work {
             pipeline: pipeline.id(),
-            chunks: chunks(&pipeline, plan, &view),
+            chunks: chunks(&pipeline, plan, &view, &matches),
             fetch: None,
             plan: first.clone(),
             view,

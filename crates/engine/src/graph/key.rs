@@ -83,7 +83,15 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The same for a build side that a pipeline builds on the device.
+    /// Key of the rows of a build side by their key, with constants.
+    pub(crate) fn build_side_rows(&self, source: &BuildSide) -> PlanKey {
+        key(|state| {
+            source.key.to_string().hash(state);
+            self.rows(source.plan.plan(), true).hash(state);
+        })
+    }
+
+    /// The same as [`Self::build_side`] for a build side that a pipeline builds on the device.
     pub(crate) fn build(&self, source: &BuildSide, graph: &PipelineGraph) -> PlanKey {
         key(|state| {
             "build".hash(state);

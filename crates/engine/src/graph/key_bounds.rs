@@ -1,10 +1,21 @@
-//! Bounds of the keys of a partition, for zone maps.
+//! Bounds of the values of columns: of the keys of a partition, and of the keys of build sides.
+//!
+//! Zone maps skip chunks without these values, and loads of files skip row groups and pages without them.
 
+use super::{BuildSide, Pipeline};
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use galatea_codegen::PipelinePlan;
+use galatea_expression::{Expr, ExprKind};
 use galatea_store::{KeyZones, TableView};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-/// Values of an integer column of a pipeline's source. Zone maps skip chunks without these values.
-#[derive(Debug, Clone)]
+/// Values of an integer column of a pipeline's source. Rows with other values do not belong to the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyBounds {
     /// The column, by its index in the source.
     column: usize,
@@ -34,5 +45,92 @@ impl KeyBounds {
             || self.outside.is_some_and(|least| {
                 column.chunks[chunk].zone.null_count > 0 || KeyZones::may_hold(column, chunk, &below(least))
             })
+    }
+
+    /// The bounds as predicates over the source's schema, for the statistics of files: none for types whose
+    /// statistics are not compared.
+    pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Arc<dyn PhysicalExpr>> {
+        let field = schema.field(self.column);
+        let bound = |value: i128| {
+            let value = ScalarValue::Int64(Some(i64::try_from(value).ok()?));
+            match field.data_type() {
+                DataType::Date32 => value
+                    .cast_to(&DataType::Int32)
+                    .ok()?
+                    .cast_to(&DataType::Date32)
+                    .ok(),
+                data_type if data_type.is_integer() => value.cast_to(data_type).ok(),
+                _ => None,
+            }
+        };
+        let column = || Arc::new(Column::new(field.name(), self.column)) as Arc<dyn PhysicalExpr>;
+        let predicate = |operator, value: i128| {
+            let bound = Arc::new(Literal::new(bound(value)?));
+            Some(Arc::new(BinaryExpr::new(column(), operator, bound)) as Arc<dyn PhysicalExpr>)
+        };
+        match self.outside {
+            None => [
+                predicate(Operator::GtEq, *self.keys.start()),
+                predicate(Operator::LtEq, *self.keys.end()),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            Some(_) => Vec::new(),
+        }
+    }
+}
+
+impl Pipeline {
+    /// The bounds of columns whose values must be keys of a build side, because rows without a match are
+    /// dropped. `keys`: the range of the keys of a build side, by its number, if known.
+    pub(crate) fn match_bounds(
+        &self,
+        plan: &PipelinePlan,
+        keys: impl Fn(usize) -> Option<RangeInclusive<i128>>,
+    ) -> Vec<KeyBounds> {
+        let matched = self.matched_columns(plan).into_iter();
+        matched
+            .filter_map(|(number, column)| Some(KeyBounds::new(column, keys(number)?, None)))
+            .collect()
+    }
+
+    /// The predicates that choose the row groups and pages to load, for rows within these bounds.
+    pub(crate) fn pruning_by(&self, matches: &[KeyBounds]) -> Vec<Arc<dyn PhysicalExpr>> {
+        let bounds = matches.iter().flat_map(|bounds| bounds.predicates(&self.schema));
+        self.pruning.iter().cloned().chain(bounds).collect()
+    }
+
+    /// Build sides on the host without which rows are dropped, by number, each with the column of the source
+    /// that is looked up in it.
+    pub(crate) fn matched_columns(&self, plan: &PipelinePlan) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for filter in &plan.filters {
+            matched(filter, &mut found);
+        }
+        found.retain(|(number, column)| {
+            let is_same = |side: &BuildSide| {
+                let key = side.key.data_type(&side.plan.plan().schema());
+                side.build.is_none() && key.is_ok_and(|key| key == *self.schema.field(*column).data_type())
+            };
+            self.build_sides.get(*number).is_some_and(is_same)
+        });
+        found
+    }
+}
+
+/// The lookups of plain columns that a filter requires to have a match.
+fn matched(filter: &Expr, found: &mut Vec<(usize, usize)>) {
+    match filter.kind() {
+        ExprKind::And(left, right) => {
+            matched(left, found);
+            matched(right, found);
+        }
+        ExprKind::Member { build_side, key } => {
+            if let ExprKind::Column(column) = key.kind() {
+                found.push((*build_side, *column));
+            }
+        }
+        _ => {}
     }
 }

@@ -223,6 +223,8 @@ pub struct BuildSide {
     pub exceeds_memory: bool,
     /// Key under which a refusal of its rows at run time is remembered, for all pipelines that look them up.
     pub shape: Option<PlanKey>,
+    /// Key of its rows, with constants, under which the range of its keys is remembered.
+    pub rows_key: Option<PlanKey>,
     /// Why the host cannot build its table, if that is known in advance.
     pub limit: Option<Reason>,
     /// The pipeline that builds it on the device; otherwise its plan runs and the host builds its table.
@@ -262,6 +264,7 @@ impl BuildSide {
             rows: None,
             exceeds_memory: false,
             shape: None,
+            rows_key: None,
             limit: None,
             build: None,
             shared: SharedRows::default(),

@@ -382,6 +382,7 @@ impl<'a> Assessment<'a> {
             let side = &mut graph.pipeline_mut(id).build_sides[number];
             side.build = build;
             side.shape = Some(build_side);
+            side.rows_key = side.build.is_none().then(|| self.keys.build_side_rows(side));
             if build.is_some() {
                 let rows = self.estimator.rows(side.plan.plan());
                 if let Some(memory) = memory {

@@ -53,6 +53,7 @@ mod layouts;
 mod limits;
 mod macros;
 mod many_joins;
+mod matched_loads;
 mod memory;
 mod merged_columns;
 mod nested;

@@ -24,13 +24,15 @@ use crate::joins::text;
 
 /// Two sessions over the files of a folder as the table `t`. The session of the CPU has the
 /// rows in memory, so that the expected answers do not depend on DataFusion's pruning.
-struct Bed {
-    folder: TempDir,
-    pair: Pair,
+pub(crate) struct Bed {
+    pub(crate) folder: TempDir,
+    /// A folder for files of other tables.
+    pub(crate) others: TempDir,
+    pub(crate) pair: Pair,
 }
 
 impl Bed {
-    fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
         let mut all = vec![
             ("galatea.tuning.chunk_rows", "250"),
             ("galatea.tuning.block_threads", "32"),
@@ -40,12 +42,13 @@ impl Bed {
         all.extend(settings);
         Self {
             folder: tempfile::tempdir().expect("a folder"),
+            others: tempfile::tempdir().expect("a folder"),
             pair: Pair::emulated(galatea::EmulatorOptions::default(), &all),
         }
     }
 
     /// Registers the files of the folder, which have these rows.
-    async fn register(&self, rows: &[RecordBatch]) {
+    pub(crate) async fn register(&self, rows: &[RecordBatch]) {
         // Scans of Parquet files return views of strings.
         let rows: Vec<RecordBatch> = rows.iter().map(with_views).collect();
         let table = MemTable::try_new(rows[0].schema(), vec![rows]);
@@ -60,7 +63,7 @@ impl Bed {
             .expect("files of one schema");
     }
 
-    async fn explained(&self, sql: &str) -> String {
+    pub(crate) async fn explained(&self, sql: &str) -> String {
         text(&self.pair, &format!("EXPLAIN ANALYZE {sql}")).await
     }
 }
@@ -77,7 +80,7 @@ fn with_views(rows: &RecordBatch) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length")
 }
 
-fn write(path: &Path, rows: &RecordBatch, properties: WriterProperties) {
+pub(crate) fn write(path: &Path, rows: &RecordBatch, properties: WriterProperties) {
     let file = std::fs::File::create(path).expect("a new file");
     let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).expect("a writer");
     writer.write(rows).expect("written");
@@ -85,7 +88,7 @@ fn write(path: &Path, rows: &RecordBatch, properties: WriterProperties) {
 }
 
 /// Rows in the order of `n`.
-fn ordered(count: i64) -> RecordBatch {
+pub(crate) fn ordered(count: i64) -> RecordBatch {
     let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count));
     let m: ArrayRef = Arc::new(Int64Array::from_iter_values((0..count).map(|row| row * 7 % 31)));
     let s: ArrayRef = Arc::new(StringArray::from_iter_values(
@@ -94,7 +97,7 @@ fn ordered(count: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("n", n), ("m", m), ("s", s)]).expect("columns of one length")
 }
 
-fn groups(rows: usize) -> WriterProperties {
+pub(crate) fn groups(rows: usize) -> WriterProperties {
     WriterProperties::builder()
         .set_max_row_group_row_count(Some(rows))
         .set_data_page_row_count_limit(rows)

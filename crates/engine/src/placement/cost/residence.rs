@@ -9,9 +9,10 @@ use crate::session::Session;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, TableId};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -76,9 +77,18 @@ impl Estimator {
             }
             _ => Rc::default(),
         };
+        let pruning = OnceCell::new();
         let residence = |column: usize| {
             let dictionary = dictionary.contains(&column);
-            let find = || residence(source.as_deref(), column, dictionary, found, device.as_deref());
+            let find = || {
+                let predicates = pruning.get_or_init(|| expected_pruning(found, session));
+                residence(
+                    source.as_deref(),
+                    (column, dictionary),
+                    predicates,
+                    device.as_deref(),
+                )
+            };
             known.get_or((column, dictionary), find)
         };
         Residence {
@@ -111,12 +121,18 @@ fn file_table(scan: &DataSourceExec, session: &Session) -> Option<Arc<dyn Column
     Some(store.file_table(scan, session.environment()?).ok()?)
 }
 
-/// Residence of a column of a table.
+/// The predicates that choose the rows to load, if build sides have the keys of their last run.
+fn expected_pruning(found: &Pipeline, session: &Session) -> Vec<Arc<dyn PhysicalExpr>> {
+    let history = session.engine().history();
+    let keys = |number: usize| history.keys(found.build_sides[number].rows_key?);
+    found.pruning_by(&found.match_bounds(&found.plan, keys))
+}
+
+/// Residence of a column of a table, which may have to have a dictionary.
 fn residence(
     source: Option<&dyn ColumnSource>,
-    column: usize,
-    dictionary: bool,
-    found: &Pipeline,
+    (column, dictionary): (usize, bool),
+    predicates: &[Arc<dyn PhysicalExpr>],
     device: Option<&DeviceRuntime>,
 ) -> ColumnResidence {
     let unknown = ColumnResidence {
@@ -124,7 +140,7 @@ fn residence(
         ..ColumnResidence::default()
     };
     let hints = LoadHints {
-        predicates: found.pruning.clone(),
+        predicates: predicates.to_vec(),
         ..LoadHints::with_dictionaries(dictionary.then_some(column).into_iter().collect())
     };
     let kept = source.and_then(|source| source.kept(&[column], &hints));

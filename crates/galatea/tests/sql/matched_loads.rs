@@ -1,0 +1,158 @@
+//! Queries load and scan the rows of a table whose keys lie between the least and the greatest key of the
+//! build sides without which they are dropped.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
+};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::prelude::ParquetReadOptions;
+
+use crate::partial_loads::{Bed, groups, ordered, write};
+
+const SETTINGS: &[(&str, &str)] = &[("galatea.tuning.build_rows", "1000000")];
+
+/// Every tenth key from `first` on, fifty for each of ten years.
+fn years(first: i64) -> RecordBatch {
+    let k: ArrayRef = Arc::new(Int64Array::from_iter(
+        (0..500).map(|row| (row % 97 != 0).then_some(first + 10 * row)),
+    ));
+    let year: ArrayRef = Arc::new(Int64Array::from_iter_values((0..500).map(|row| row / 50)));
+    let label: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..500).map(|row| format!("l{}", row % 3)),
+    ));
+    RecordBatch::try_from_iter([("k", k), ("year", year), ("label", label)]).expect("columns of one length")
+}
+
+/// A bed with `t`, in ten row groups in the order of `n`, and `d`.
+async fn bed() -> Bed {
+    let bed = Bed::new(SETTINGS);
+    let rows = ordered(5000);
+    write(&bed.folder.path().join("a.parquet"), &rows, groups(500));
+    bed.register(&[rows]).await;
+    register(&bed, "d", &years(0)).await;
+    bed
+}
+
+/// Registers a file with these rows in both sessions.
+async fn register(bed: &Bed, name: &str, rows: &RecordBatch) {
+    let path = bed.others.path().join(format!("{name}.parquet"));
+    write(&path, rows, groups(5000));
+    let path = path.display().to_string();
+    for session in [&bed.pair.cpu, &bed.pair.gpu] {
+        session.deregister_table(name).expect("no error");
+        let registered = session.register_parquet(name, &path, ParquetReadOptions::default());
+        registered.await.expect("a file");
+    }
+}
+
+#[tokio::test]
+async fn joins_load_the_row_groups_with_matches() {
+    let bed = bed().await;
+    let sql = "SELECT label, sum(m), count(*) FROM t JOIN d ON n = k WHERE year = 3 GROUP BY label";
+    let plan = bed.explained(sql).await;
+    assert!(
+        plan.contains("row groups=1 of 10, 9 skipped by statistics"),
+        "{plan}"
+    );
+    bed.pair.check(sql, true, "the same rows again").await;
+    let plan = bed.explained(sql).await;
+    assert!(!plan.contains("row groups"), "nothing is loaded\n{plan}");
+    let other = "SELECT label, sum(m), count(*) FROM t JOIN d ON n = k WHERE year IN (5, 6) GROUP BY label";
+    bed.pair.check(other, true, "other rows").await;
+    let plan = bed
+        .explained("SELECT count(*) FROM t WHERE n IN (SELECT k FROM d WHERE year = 8)")
+        .await;
+    assert!(plan.contains("row groups=1 of 10"), "a semi join\n{plan}");
+    bed.pair.check(sql, true, "the first rows again").await;
+    bed.pair
+        .check("SELECT count(*), sum(n), sum(m) FROM t", true, "all rows")
+        .await;
+}
+
+#[tokio::test]
+async fn rows_without_a_match_are_kept_where_the_join_keeps_them() {
+    for sql in [
+        "SELECT n, label FROM t LEFT JOIN d ON n = k AND year = 3",
+        "SELECT n, label FROM t FULL JOIN (SELECT * FROM d WHERE year = 3) ON n = k",
+        "SELECT n FROM t WHERE n NOT IN (SELECT k FROM d WHERE year = 3 AND k IS NOT NULL)",
+        "SELECT n FROM t WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = n AND year = 3)",
+        "SELECT n FROM t WHERE n > 4800 OR n IN (SELECT k FROM d WHERE year = 3)",
+        "SELECT n, n IN (SELECT k FROM d WHERE year = 3) FROM t",
+        "SELECT n, label FROM t JOIN d ON n + 2500 = k WHERE year = 7",
+        "SELECT n, label FROM t JOIN d ON CAST(n AS INT) = k AND year = 7",
+        "SELECT n, label FROM t JOIN d ON n = k WHERE year = 70",
+        "SELECT n, a.label FROM t JOIN d a ON n = a.k JOIN d b ON m = b.k WHERE a.year = 2 AND b.k < 25",
+        "SELECT n, label FROM t JOIN d ON n = k AND m < year WHERE year = 9",
+        "SELECT s, label FROM t JOIN d ON n = k WHERE year = 4 ORDER BY s, label LIMIT 7",
+    ] {
+        let bed = bed().await;
+        bed.pair.check(sql, false, "first").await;
+        bed.pair.check(sql, false, "again").await;
+    }
+}
+
+/// A plan that is kept finds the rows of a build side whose file has changed.
+#[tokio::test]
+async fn changed_build_sides_have_other_keys() {
+    let bed = bed().await;
+    let sql = "SELECT label, sum(m), count(*), min(n) FROM t JOIN d ON n = k WHERE year = 3 GROUP BY label";
+    bed.pair.check(sql, true, "before").await;
+    let path = bed.others.path().join("d.parquet");
+    for first in [2000, -1250, 50000, 0] {
+        write(&path, &years(first), groups(5000));
+        bed.pair.check(sql, false, &format!("keys from {first}")).await;
+        bed.pair
+            .check(sql, false, &format!("keys from {first}, again"))
+            .await;
+    }
+}
+
+/// Keys of all types whose statistics are compared, with the ends of their domains.
+#[tokio::test]
+async fn key_types_have_bounds() {
+    let bed = Bed::new(SETTINGS);
+    let (days, bytes) = (
+        Date32Array::from_iter_values((0..200).map(|row| row * 3 - 50)),
+        UInt8Array::from_iter_values((0..200u8).map(|row| row + 56)),
+    );
+    let wide = Int64Array::from_iter_values((0..200).map(|row| match row {
+        0 => i64::MIN,
+        199 => i64::MAX,
+        row => row - 100,
+    }));
+    let columns: [(&str, ArrayRef); 3] = [
+        ("day", Arc::new(days)),
+        ("byte", Arc::new(bytes)),
+        ("wide", Arc::new(wide)),
+    ];
+    let rows = RecordBatch::try_from_iter(columns).expect("columns of one length");
+    write(&bed.folder.path().join("a.parquet"), &rows, groups(20));
+    bed.register(std::slice::from_ref(&rows)).await;
+    let some = UInt32Array::from_iter_values((0..29).map(|row| row * 7).chain([199]));
+    register(&bed, "d", &take_record_batch(&rows, &some).expect("rows")).await;
+    for (sql, is_bounded) in [
+        (
+            "SELECT count(*), max(t.byte) FROM t JOIN d ON t.day = d.day WHERE d.byte < 70",
+            true,
+        ),
+        (
+            "SELECT count(*), max(t.day) FROM t JOIN d ON t.byte = d.byte WHERE d.byte > 250",
+            true,
+        ),
+        // The host arranges no keys that are so far apart.
+        (
+            "SELECT count(*), max(t.day) FROM t JOIN d ON t.wide = d.wide WHERE d.day BETWEEN 100 AND 130",
+            false,
+        ),
+        (
+            "SELECT count(*), min(t.wide) FROM t JOIN d ON t.wide = d.wide WHERE d.byte = 255",
+            false,
+        ),
+    ] {
+        let plan = bed.explained(sql).await;
+        assert_eq!(plan.contains("row groups=1 of 10"), is_bounded, "{sql}\n{plan}");
+        bed.pair.check(sql, true, "again").await;
+    }
+}
