@@ -24,6 +24,8 @@ mod region;
 mod search;
 mod selectivity;
 
+pub(crate) use selectivity::distinct_values;
+
 use crate::config::{GalateaConfig, JoinOrder};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -32,7 +32,7 @@ pub(super) fn share(predicate: &Arc<dyn PhysicalExpr>, input: &Statistics) -> f6
 }
 
 /// Distinct values of a column of `rows` rows, if they were counted or are integers in a known range.
-pub(super) fn distinct_values(column: &ColumnStatistics, rows: f64) -> Option<f64> {
+pub(crate) fn distinct_values(column: &ColumnStatistics, rows: f64) -> Option<f64> {
     let counted = column.distinct_count.get_value().map(|count| *count as f64);
     let range = || {
         let [least, greatest] = bounds(column)?;

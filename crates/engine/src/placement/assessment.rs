@@ -247,7 +247,6 @@ impl<'a> Assessment<'a> {
             candidate,
             verdict,
         } = priced;
-        tracing::debug!(?candidate, ?verdict, "a subtree was priced");
         // The gain is compared with the measured time of the query, so it is not corrected.
         let gain = (host.predicted - time.hot).max(0.0);
         if candidate.hot <= candidate.cpu {
@@ -319,12 +318,14 @@ impl<'a> Assessment<'a> {
             defers: self.defers,
             ..time.candidate((host, correction), self.config.warmup.0, history)
         };
+        let verdict = decide(&candidate);
+        tracing::debug!(?candidate, ?verdict, is_cautious, "a subtree was priced");
         Priced {
             host,
             time,
             query,
-            verdict: decide(&candidate),
             candidate,
+            verdict,
         }
     }
 
