@@ -49,6 +49,17 @@ pub enum Packing {
     On,
 }
 
+impl Packing {
+    /// Whether codes that have `plain` bytes unpacked may be packed.
+    pub(crate) fn is_worth(self, plain: usize) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Auto => plain >= LEAST_BYTES,
+            Self::On => plain > 0,
+        }
+    }
+}
+
 /// The place and the format of a block.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -84,8 +95,41 @@ impl PackedBlock {
     }
 }
 
+/// Codes that are packed with constant shifts. They fill whole words, for any number of bits.
+const GROUP: usize = 32;
+
+/// Packs codes with `BITS` bits each, less `least`, into `words`, whose rest is zeroed.
+fn pack_with<const BITS: usize>(codes: &[u64], least: u64, mut words: &mut [u32]) {
+    for group in codes.chunks(GROUP) {
+        let mut distances = [0_u32; GROUP];
+        for (distance, code) in distances.iter_mut().zip(group) {
+            *distance = (code - least) as u32;
+        }
+        let mut packed = [0_u32; GROUP + 1];
+        for (row, distance) in distances.into_iter().enumerate() {
+            let (word, shift) = (row * BITS / 32, row * BITS % 32);
+            packed[word] |= distance << shift;
+            if shift + BITS > 32 {
+                packed[word + 1] |= distance >> (32 - shift);
+            }
+        }
+        let (target, rest) = words.split_at_mut(BITS.min(words.len()));
+        target.copy_from_slice(&packed[..target.len()]);
+        words = rest;
+    }
+    words.fill(0);
+}
+
+/// [`pack_with`] for each number of bits.
+const PACKERS: [fn(&[u64], u64, &mut [u32]); MOST_BITS as usize + 1] = {
+    macro_rules! packers {
+        ($($bits:literal)*) => { [$(pack_with::<$bits>),*] };
+    }
+    packers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+};
+
 /// Directory of the codes of a chunk. It is built block by block, before memory for the codes is allocated.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Directory {
     blocks: Vec<PackedBlock>,
     /// Units of the directory and of the blocks so far.
@@ -120,11 +164,7 @@ impl Directory {
 
     /// Whether to pack codes that have `plain` bytes unpacked.
     pub(crate) fn pays(&self, packing: Packing, plain: usize) -> bool {
-        match packing {
-            Packing::Off => false,
-            Packing::Auto => plain >= LEAST_BYTES && self.bytes() <= plain - plain / 8,
-            Packing::On => plain > 0,
-        }
+        packing.is_worth(plain) && (packing == Packing::On || self.bytes() <= plain - plain / 8)
     }
 
     /// Writes the directory and the zeros after the codes. The packer writes the rest of `target`, which has
@@ -153,28 +193,100 @@ impl Packer<'_> {
         let Some(block) = self.blocks.next() else { return };
         let (words, rest) = std::mem::take(&mut self.rest).split_at_mut(block.units(codes.len()) * UNIT / 4);
         self.rest = rest;
-        let mut words = words.iter_mut();
-        let (mut held, mut bits) = (0_u64, 0);
-        for code in codes {
-            held |= (code - block.least) << bits;
-            bits += block.bits;
-            if bits >= u32::BITS {
-                if let Some(word) = words.next() {
-                    *word = held as u32;
-                }
-                held >>= u32::BITS;
-                bits -= u32::BITS;
-            }
-        }
-        for word in words {
-            *word = held as u32;
-            held = 0;
-        }
+        PACKERS[block.bits as usize](codes, block.least, words);
     }
 
     /// Zeroes the words behind the last block.
     pub(crate) fn finish(self) {
         self.rest.fill(0);
+    }
+}
+
+/// Codes of a chunk that are packed while the chunk is encoded, before its place is known.
+#[derive(Debug)]
+pub(crate) struct LocalPacked {
+    directory: Directory,
+    /// The distances of all blocks.
+    words: Vec<u32>,
+    codes: usize,
+}
+
+impl LocalPacked {
+    /// No codes yet, of `codes` codes up to `greatest`; none if the codes may be too far apart.
+    pub(crate) fn new(codes: usize, greatest: u64) -> Option<Self> {
+        let bits = u64::BITS - greatest.leading_zeros();
+        let most = codes.div_ceil(BLOCK_CODES) * BLOCK_CODES / GROUP * bits as usize;
+        (bits <= MOST_BITS).then(|| Self {
+            directory: Directory::new(codes),
+            words: Vec::with_capacity(most),
+            codes,
+        })
+    }
+
+    /// Adds the next block: [`BLOCK_CODES`] codes, or the last ones. Returns false if there are too many or if
+    /// they are too far apart.
+    #[must_use]
+    pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
+        if !self.directory.add(codes) {
+            return false;
+        }
+        let Some(block) = self.directory.blocks.last() else {
+            return false;
+        };
+        let start = self.words.len();
+        self.words.resize(start + block.units(codes.len()) * UNIT / 4, 0);
+        PACKERS[block.bits as usize](codes, block.least, &mut self.words[start..]);
+        true
+    }
+
+    /// Whether the blocks so far pay, if their codes have this width unpacked.
+    pub(crate) fn pays_so_far(&self, packing: Packing, width: Width) -> bool {
+        let plain = self.directory.blocks.len() * BLOCK_CODES * width.bytes();
+        let bytes = self.directory.blocks.len() * size_of::<PackedBlock>() + self.words.len() * 4;
+        packing == Packing::On || bytes <= plain - plain / 8
+    }
+
+    /// The directory of all codes.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.directory.blocks.len() * size_of::<PackedBlock>() + self.words.len() * 4
+    }
+
+    /// Writes the codes to their place, which has [`Directory::bytes`].
+    pub(crate) fn write(&self, target: &mut [u8]) {
+        let mut packer = self.directory.packer(target);
+        let (codes, zeros) = packer.rest.split_at_mut(self.words.len());
+        codes.copy_from_slice(&self.words);
+        packer.rest = zeros;
+        packer.finish();
+    }
+
+    /// Calls `visit` with the codes of each block, until it returns false. Returns whether it always returned
+    /// true.
+    pub(crate) fn for_each_block(&self, mut visit: impl FnMut(&mut [u64]) -> bool) -> bool {
+        let mut codes = [0; BLOCK_CODES];
+        let (mut left, mut start) = (self.codes, 0);
+        self.directory.blocks.iter().all(|block| {
+            let number = left.min(BLOCK_CODES);
+            left -= number;
+            let (mut held, mut bits) = (0_u64, 0);
+            let mut words = self.words[start..].iter();
+            for code in &mut codes[..number] {
+                if bits < block.bits {
+                    held |= u64::from(words.next().copied().unwrap_or(0)) << bits;
+                    bits += u32::BITS;
+                }
+                *code = block.least + (held & block.mask());
+                held >>= block.bits;
+                bits -= block.bits;
+            }
+            start += block.units(number) * UNIT / 4;
+            visit(&mut codes[..number])
+        })
     }
 }
 
@@ -346,6 +458,32 @@ mod tests {
                 assert_eq!(part, codes[range], "{rows} rows, {bits} bits");
             }
         }
+    }
+
+    /// Codes that are packed while they are encoded have the bytes of a packer.
+    #[test]
+    fn local_codes_equal_packed_ones() {
+        for rows in [1, 31, 32, 33, 511, 512, 513, 1030, 5000] {
+            for bits in 0..=32 {
+                let codes = random(rows, bits, u64::from(bits) + 9);
+                let mut local = LocalPacked::new(rows, (1 << bits) - 1).expect("32 bits at most");
+                assert!(codes.chunks(BLOCK_CODES).all(|block| local.add(block)));
+                let mut bytes = vec![0xa5; local.directory().bytes().div_ceil(8) * 8];
+                let mut aligned = vec![0_u64; bytes.len() / 8];
+                local.write(&mut bytemuck::cast_slice_mut(&mut aligned)[..local.directory().bytes()]);
+                bytes.copy_from_slice(bytemuck::cast_slice(&aligned));
+                let packed = packed(&codes, Width::Eight).expect("32 bits at most");
+                let stored = packed.stored().as_slice();
+                assert_eq!(&bytes[..stored.len()], stored, "{rows} rows, {bits} bits");
+                let mut unpacked = Vec::new();
+                assert!(local.for_each_block(|block| {
+                    unpacked.extend_from_slice(block);
+                    true
+                }));
+                assert_eq!(unpacked, codes, "{rows} rows, {bits} bits");
+            }
+        }
+        assert!(LocalPacked::new(1, 1 << 32).is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Unsigned codes of the narrowest width, and the loops that write them.
 
 use crate::column::Width;
-use crate::packed::BLOCK_CODES;
+use crate::packed::{BLOCK_CODES, LocalPacked};
 
 /// The type of a code.
 pub(crate) trait Code: bytemuck::Pod + Send + Sync {
@@ -36,6 +36,7 @@ pub(crate) enum Codes {
     Two(Vec<u16>),
     Four(Vec<u32>),
     Eight(Vec<u64>),
+    Packed(LocalPacked),
 }
 
 impl Codes {
@@ -46,6 +47,7 @@ impl Codes {
             Self::Two(codes) => codes.len() * 2,
             Self::Four(codes) => codes.len() * 4,
             Self::Eight(codes) => codes.len() * 8,
+            Self::Packed(codes) => codes.bytes(),
         }
     }
 
@@ -78,6 +80,16 @@ impl Codes {
             Self::Two(codes) => copy_mapped(codes, target, map),
             Self::Four(codes) => copy_mapped(codes, target, map),
             Self::Eight(codes) => copy_mapped(codes, target, map),
+            Self::Packed(codes) => {
+                let mut blocks = target.chunks_mut(BLOCK_CODES);
+                codes.for_each_block(|codes| match blocks.next() {
+                    Some(target) => {
+                        copy_mapped(codes, target, map);
+                        true
+                    }
+                    None => false,
+                });
+            }
         }
     }
 
@@ -100,6 +112,10 @@ impl Codes {
             Self::Two(codes) => mapped_blocks(codes, map, visit),
             Self::Four(codes) => mapped_blocks(codes, map, visit),
             Self::Eight(codes) => mapped_blocks(codes, map, visit),
+            Self::Packed(codes) => codes.for_each_block(|codes| {
+                codes.iter_mut().for_each(|code| *code = map(*code));
+                visit(codes)
+            }),
         }
     }
 
@@ -111,6 +127,12 @@ impl Codes {
             Self::Two(codes) => codes.iter().for_each(|code| visit(code.widen())),
             Self::Four(codes) => codes.iter().for_each(|code| visit(code.widen())),
             Self::Eight(codes) => codes.iter().for_each(|code| visit(*code)),
+            Self::Packed(codes) => {
+                codes.for_each_block(|codes| {
+                    codes.iter().for_each(|code| visit(*code));
+                    true
+                });
+            }
         }
     }
 }

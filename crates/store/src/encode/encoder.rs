@@ -77,7 +77,10 @@ impl ColumnEncoder {
         };
         macro_rules! integers {
             ($type:ty) => {
-                LocalValues::Integer(integer::encode(&self.pieces::<$type>(arrays)?))
+                LocalValues::Integer(integer::encode(
+                    &self.pieces::<$type>(arrays)?,
+                    self.packing,
+                ))
             };
         }
         Ok(match data_type {
@@ -134,6 +137,7 @@ impl ColumnEncoder {
         {
             return Ok(LocalValues::Integer(integer::encode(
                 &self.pieces::<Decimal64Type>(arrays)?,
+                self.packing,
             )));
         }
         // Files of one table may have decimals of different widths.
@@ -146,7 +150,7 @@ impl ColumnEncoder {
             Some((minimum, maximum)) if !fits(minimum) || !fits(maximum) => {
                 LocalValues::Decimal(fixed::encode_decimals(&pieces, rows, range))
             }
-            _ => LocalValues::Integer(integer::encode(&pieces)),
+            _ => LocalValues::Integer(integer::encode(&pieces, self.packing)),
         })
     }
 

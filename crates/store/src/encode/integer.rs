@@ -14,6 +14,7 @@ use arrow::buffer::NullBuffer;
 
 use super::codes::{Code, Codes, Divisor};
 use crate::column::Width;
+use crate::packed::{BLOCK_CODES, LocalPacked, Packing};
 
 /// Values per block: small enough to stay in the first-level cache between the loops over it.
 const BLOCK: usize = 1024;
@@ -117,7 +118,7 @@ impl LocalIntegers {
 
 /// Encodes one chunk. The distance between the values' extremes is at most `u64::MAX` (see [`extremes`] for
 /// `i128`).
-pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
+pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>], packing: Packing) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
     let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
         return LocalIntegers::zeros(rows);
@@ -140,8 +141,11 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     } else {
         1
     };
+    let greatest = if factor > 1 { narrowed } else { span };
+    let local = || pack(pieces, (rows, greatest), (minimum, factor), packing);
     let codes = match width {
         Width::Zero => Codes::Zero(rows),
+        _ if let Some(packed) = local() => Codes::Packed(packed),
         Width::One => Codes::One(write(pieces, rows, minimum, factor)),
         Width::Two => Codes::Two(write(pieces, rows, minimum, factor)),
         Width::Four => Codes::Four(write(pieces, rows, minimum, factor)),
@@ -166,6 +170,49 @@ pub(crate) fn extremes<T: Integer>(pieces: &[Piece<'_, T>]) -> Option<(T, T)> {
         });
     }
     Some((minimum, maximum))
+}
+
+/// Blocks after which the packing of a chunk is judged.
+const JUDGED: usize = 16;
+
+/// The codes of a chunk up to `greatest`, packed; none if that is off or does not save enough.
+fn pack<T: Integer>(
+    pieces: &[Piece<'_, T>],
+    (rows, greatest): (usize, u64),
+    (minimum, factor): (T, u64),
+    packing: Packing,
+) -> Option<LocalPacked> {
+    let width = Width::for_maximum(greatest);
+    if !packing.is_worth(rows * width.bytes()) {
+        return None;
+    }
+    let mut packed = LocalPacked::new(rows, greatest)?;
+    let (base, divisor) = (minimum.bits(), Divisor::new(factor.max(1)));
+    let mut block = [0_u64; BLOCK_CODES];
+    let (mut held, mut blocks, mut pays) = (0, 0, true);
+    for piece in pieces {
+        piece.for_each_block(minimum, |mut values| {
+            while pays && !values.is_empty() {
+                let (now, rest) = values.split_at(values.len().min(BLOCK_CODES - held));
+                let codes = block[held..].iter_mut().zip(now);
+                match factor {
+                    0 | 1 => codes.for_each(|(code, value)| *code = value.bits().wrapping_sub(base)),
+                    _ => codes.for_each(|(code, value)| {
+                        *code = divisor.divide(value.bits().wrapping_sub(base));
+                    }),
+                }
+                held += now.len();
+                values = rest;
+                if held == BLOCK_CODES {
+                    held = 0;
+                    blocks += 1;
+                    pays = packed.add(&block) && (blocks != JUDGED || packed.pays_so_far(packing, width));
+                }
+            }
+        });
+    }
+    pays &= held == 0 || packed.add(&block[..held]);
+    pays.then_some(packed)
 }
 
 fn write<T: Integer, C: Code>(pieces: &[Piece<'_, T>], rows: usize, minimum: T, factor: u64) -> Vec<C> {
@@ -317,6 +364,11 @@ pub(crate) enum CodeMap {
 }
 
 impl CodeMap {
+    /// Whether the codes of the chunk are those of its column.
+    pub(crate) fn is_same(self) -> bool {
+        matches!(self, Self::Same)
+    }
+
     /// Writes the codes. `width` must hold them.
     pub(crate) fn write(self, codes: &Codes, width: Width, target: &mut [u8]) {
         match self {

@@ -7,6 +7,7 @@ use galatea_device::{HostMemory, HostView};
 use rayon::prelude::*;
 
 use super::chunk::{LocalChunk, LocalValues};
+use super::codes::Codes;
 use super::dictionary::{LocalDictionary, Merged, merge, rank_zone};
 use super::encoder::ColumnEncoder;
 use super::fixed::{float_zone, integer_zone};
@@ -19,7 +20,7 @@ use crate::column::{Chunk, ChunkData, Column, Encoding, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::layout::SlotLayout;
 use crate::ledger::Ledger;
-use crate::packed::{Directory, PackedCodes, Packing};
+use crate::packed::{Directory, LocalPacked, PackedCodes, Packing};
 use crate::pool::Cancellation;
 
 /// The encoding decision for a column.
@@ -320,12 +321,27 @@ impl Decision {
         }
     }
 
+    /// The codes of a chunk that are already packed as the column stores them.
+    fn packed<'v>(&self, values: &'v LocalValues) -> Option<&'v LocalPacked> {
+        match (self, values) {
+            (Self::Integer(frame), LocalValues::Integer(integers)) => match &integers.codes {
+                Codes::Packed(codes) => frame.map(integers).is_same().then_some(codes),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The packing of the codes of a chunk; none if they are not packed.
     fn directory(&self, index: usize, chunk: &LocalChunk, packing: Packing) -> Option<Directory> {
         let rows = chunk.rows as usize;
         let plain = rows * self.code_width().bytes();
         if plain == 0 || packing == Packing::Off {
             return None;
+        }
+        if let Some(codes) = self.packed(&chunk.values) {
+            let directory = codes.directory();
+            return directory.pays(packing, plain).then(|| directory.clone());
         }
         let mut directory = Directory::new(rows);
         let near = self.for_each_block(index, &chunk.values, |codes| directory.add(codes));
@@ -345,6 +361,10 @@ impl Decision {
             plain(target);
             return;
         };
+        if let Some(codes) = self.packed(values) {
+            codes.write(target);
+            return;
+        }
         let mut packer = directory.packer(target);
         self.for_each_block(index, values, |codes| {
             packer.write(codes);

@@ -36,8 +36,12 @@ use crate::load_report::HostReason;
 use crate::page_decoder::{PageDecoder, Side};
 use crate::version::{OpenFile, RowGroups};
 
-/// Rows decoded into one array.
-const BATCH_ROWS: usize = 1 << 20;
+/// Rows decoded into one array of values: few enough for the allocator to use the memory of earlier arrays
+/// again, whose pages the system has zeroed already.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// Rows decoded into one array of dictionary keys. The values of a dictionary are hashed once for each array.
+const DICTIONARY_ROWS: usize = 1 << 20;
 
 /// The timestamp type for INT96 columns.
 #[derive(Debug, Clone)]
@@ -432,7 +436,10 @@ fn decode(
     let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata.clone())
         .with_row_groups(vec![row_group])
         .with_projection(ProjectionMask::roots(metadata.parquet_schema(), [root]))
-        .with_batch_size(BATCH_ROWS);
+        .with_batch_size(match metadata.schema().field(root).data_type() {
+            DataType::Dictionary(_, _) => DICTIONARY_ROWS,
+            _ => BATCH_ROWS,
+        });
     if let Some(rows) = partial {
         let all = metadata.metadata().row_group(row_group).num_rows().max(0) as usize;
         let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), all);
