@@ -128,6 +128,18 @@ impl Timing {
             })
     }
 
+    /// The one-time work that a run of `took` seconds pays a share of. The predicted loss is as much too low as
+    /// the predicted time of the query.
+    pub(super) fn forgone(&self, took: f64) -> Vec<OneTime> {
+        let factor = self.host.map_or(1.0, |predicted| took / predicted);
+        let shares = forgone(&self.waiting).into_iter();
+        let scaled = |share: OneTime| OneTime {
+            seconds: share.seconds * factor.max(1.0),
+            ..share
+        };
+        shares.map(scaled).collect()
+    }
+
     fn end(&self, partitions: usize) {
         let mut state = self.state.lock();
         state.ended += 1;
@@ -143,7 +155,7 @@ impl Timing {
                     history.took_of_predicted(took.as_secs_f64() / predicted);
                 }
                 history.ran(self.plan, kind, took);
-                history.forgo(&forgone(&self.waiting));
+                history.forgo(&self.forgone(took.as_secs_f64()));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
                     prepare(

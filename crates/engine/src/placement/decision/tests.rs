@@ -3,6 +3,7 @@ use crate::config::SettingValue;
 use crate::engine::Engine;
 use crate::history::RunKind;
 use crate::placement::pending_warmup::forgone;
+use crate::placement::timing::Timing;
 use crate::placement::{AnnotatePlacement, PlaceOnDevice, PlacementExec, query_report};
 use crate::report::QueryDevice;
 use crate::report::QueryReports;
@@ -250,6 +251,19 @@ async fn cpu_runs_increase_paid_share_of_warm_up() {
         session.engine().history().forgo(&forgone(&decision.waiting));
     }
     panic!("never placed: {:?}", shares.last());
+}
+
+#[tokio::test]
+async fn run_slower_than_predicted_pays_more_of_the_warm_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (session, plan) = plan(&folder, QUERY).await;
+    let (_, decision) = decide(&session, &plan);
+    let host = decision.host.expect("all rows are computed");
+    let timing = Timing::new(&session, &decision).expect("its runs are counted");
+    let paid = |took: f64| timing.forgone(took).iter().map(|one| one.seconds).sum::<f64>();
+    assert!(paid(host) > 0.0);
+    assert_eq!(paid(host / 3.0), paid(host));
+    assert!((paid(3.0 * host) / paid(host) - 3.0).abs() < 1e-6);
 }
 
 #[tokio::test]
