@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! workload/   generators of data, and the queries as published
+//! papers/     the figures of papers, their experiments and committed results
 //! measure     runs and times one query, on Galatea and on DataFusion's CPU operators
 //! duckdb      the same queries on DuckDB, if its Python module is installed
 //! allocator/  experiments on the device heap, which have no queries
@@ -35,6 +36,7 @@ pub mod kmeans;
 pub mod machine;
 pub mod markdown;
 pub mod measure;
+pub mod papers;
 pub mod random;
 pub mod residency;
 pub mod result;

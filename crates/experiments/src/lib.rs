@@ -9,7 +9,8 @@
 //! | [`partitioned`] | the same, chapter 4 | the example `partitions`, which needs no DataFusion | |
 //! | [`heap`] | M. Pham et al., *Dynamic Memory Management in Massively Parallel Systems* (ICS 2022), sections 3.2 and 4.1 | `galatea bench allocator` | `bench/results/*/allocator*` |
 //!
-//! [`papers`] maps figures of the thesis to experiments, for `galatea bench papers`.
+//! [`papers`] runs the experiments of the thesis' figures by name, for `galatea bench papers`. The list of all
+//! papers' figures is `galatea_bench::papers`.
 //!
 //! The commands run all experiments, or those of `--experiment`, on a GPU or with `--emulated` on the
 //! emulated device. Times of the emulated device are meaningless. The commands print each row once it is

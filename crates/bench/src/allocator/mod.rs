@@ -26,6 +26,7 @@ mod others;
 mod plot;
 mod report;
 mod summary;
+mod verdicts;
 
 pub use bed::Extent;
 pub use report::{AllocatorReport, Row};
@@ -146,6 +147,10 @@ pub fn run(
         done(*experiment);
     }
     report.find(experiments);
+    let verdicts = experiments
+        .iter()
+        .flat_map(|experiment| verdicts::of(&report, *experiment));
+    report.verdicts = verdicts.collect();
     Ok(report)
 }
 

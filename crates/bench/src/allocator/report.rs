@@ -28,7 +28,8 @@ pub struct Row {
     pub threads: u64,
     /// Number of pages of the pool.
     pub pages: u64,
-    /// Bytes of a page; for RW_malloc, of a unit.
+    /// Bytes of a page; for RW_malloc, of a unit. Rows before 2026-11-22 have none.
+    #[serde(default)]
     pub page_bytes: u64,
     /// Number of free pages before the run.
     pub free: u64,
@@ -132,6 +133,8 @@ pub struct AllocatorReport {
     pub rows: Vec<Row>,
     /// One finding per experiment.
     pub findings: Vec<Finding>,
+    /// Findings with verdicts.
+    pub(super) verdicts: Vec<Finding>,
     pub(super) machine: Machine,
 }
 
@@ -140,6 +143,7 @@ impl AllocatorReport {
         Self {
             rows: Vec::new(),
             findings: Vec::new(),
+            verdicts: Vec::new(),
             machine,
         }
     }

@@ -3,7 +3,7 @@
 use super::plot;
 use super::report::{AllocatorReport, Row};
 use crate::harness::plot::Figure;
-use crate::harness::{Cells, Report, table_of};
+use crate::harness::{Cells, Finding, Report, table_of};
 use crate::machine::Machine;
 
 impl Report for AllocatorReport {
@@ -23,6 +23,10 @@ impl Report for AllocatorReport {
 
     fn figures(&self) -> Vec<Figure> {
         plot::figures(self)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        self.verdicts.clone()
     }
 
     fn machine(&self) -> &Machine {

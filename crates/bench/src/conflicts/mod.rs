@@ -39,6 +39,7 @@ mod plot;
 mod prediction;
 mod report;
 mod summary;
+mod verdicts;
 mod way;
 
 pub use extent::Extent;
@@ -195,6 +196,10 @@ pub fn run(
     }
     prediction::compare(&mut report);
     report.find(experiments);
+    let verdicts = experiments
+        .iter()
+        .flat_map(|experiment| verdicts::of(&report, *experiment));
+    report.verdicts = verdicts.collect();
     Ok(report)
 }
 

@@ -167,6 +167,8 @@ pub struct ConflictsReport {
     pub failures: Vec<(Experiment, BenchError)>,
     /// One finding per experiment.
     pub findings: Vec<Finding>,
+    /// Findings with verdicts.
+    pub(super) verdicts: Vec<Finding>,
     /// The model's constants of this device, if they were measured.
     pub model: Option<model::Machine>,
     pub(super) machine: Machine,
@@ -179,6 +181,7 @@ impl ConflictsReport {
             rows: Vec::new(),
             failures: Vec::new(),
             findings: Vec::new(),
+            verdicts: Vec::new(),
             model: None,
             machine,
             seed,

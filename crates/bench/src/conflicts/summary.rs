@@ -52,6 +52,10 @@ impl Report for ConflictsReport {
         plot::figures(self)
     }
 
+    fn findings(&self) -> Vec<Finding> {
+        self.verdicts.clone()
+    }
+
     fn machine(&self) -> &Machine {
         &self.machine
     }

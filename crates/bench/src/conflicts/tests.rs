@@ -55,6 +55,20 @@ fn every_experiment_runs_without_a_gpu() {
             "{finding:?}"
         );
     }
+    let verdicts = report.findings();
+    let figures = Experiment::NAMES
+        .iter()
+        .filter(|(_, experiment)| !matches!(experiment, Experiment::Alternatives | Experiment::Machine));
+    for (name, _) in figures {
+        let of = verdicts.iter().filter(|finding| finding.experiment == *name);
+        let of: Vec<_> = of.collect();
+        assert!(!of.is_empty(), "{name} has no verdict");
+        for finding in of {
+            let ours = &finding.ours;
+            let has_verdict = ours.starts_with("holds: ") || ours.starts_with("does not hold, because ");
+            assert!(has_verdict && !ours.contains("not measured"), "{finding:?}");
+        }
+    }
     // Kernels that fit ran, and methods that the model covers have a prediction.
     let layouts = |values| -> Vec<&str> {
         let rows = report
@@ -230,4 +244,56 @@ fn results_are_compared() {
         .expect_err("a wrong sum");
     let text = error.to_string();
     assert!(text.starts_with("Q2 sum: value 5 has"), "{text}");
+}
+
+#[test]
+fn verdicts_follow_from_rows() {
+    let report = |rows: Vec<Row>, experiment: Experiment| {
+        let mut report = ConflictsReport::new(Machine::default(), 1);
+        rows.into_iter().for_each(|row| report.push(experiment, row));
+        let found = super::verdicts::of(&report, experiment);
+        found.into_iter().map(|finding| finding.ours).collect::<Vec<_>>()
+    };
+    let table = |theta: f64, [banks, write, read]: [f64; 3]| Row {
+        theta,
+        banks: Some(banks),
+        write_rounds: Some(write),
+        read_rounds: Some(read),
+        ..Row::new("original")
+    };
+    let (uniform, skewed) = ([20.42, 3.53, 3.43], [18.24, 5.34, 2.77]);
+    assert_eq!(
+        report(vec![table(0.0, uniform), table(1.0, skewed)], Experiment::Table1),
+        ["holds: they are 20.42, 3.53, 3.43 and 18.24, 5.34, 2.77"]
+    );
+    let other = report(vec![table(0.0, uniform), table(1.0, uniform)], Experiment::Table1);
+    assert!(
+        other[0].starts_with("does not hold, because they are"),
+        "{other:?}"
+    );
+    assert_eq!(
+        report(vec![table(0.0, uniform)], Experiment::Table1),
+        ["does not hold, because its rows were not measured"]
+    );
+    let budget = |theta: f64, budget: f64, rate: f64| Row {
+        query: "Q2 sum".to_string(),
+        theta,
+        budget: Some(budget),
+        rows_per_second: Some(rate * 1e9),
+        ..Row::new("laid out, window 16")
+    };
+    let rows = vec![
+        budget(0.0, 1.0, 300.0),
+        budget(0.0, 4.0, 290.0),
+        budget(2.0, 1.0, 100.0),
+        budget(2.0, 1.5, 280.0),
+        budget(2.0, 8.0, 281.0),
+    ];
+    assert_eq!(
+        report(rows, Experiment::Figure8),
+        [
+            "does not hold, because for θ = 0, sums are within 5 % of it with a budget of 1, 300.0 G rows per second",
+            "holds: for θ = 2, sums are within 5 % of it with a budget of 1.5, 280.0 G rows per second"
+        ]
+    );
 }

@@ -35,6 +35,18 @@ pub trait Report {
     /// The machine of the measurement.
     fn machine(&self) -> &Machine;
 
+    /// Findings beside the results of a paper.
+    fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// The rows as CSV, with the columns of the machine.
+    fn csv(&self) -> String {
+        let machine = self.machine();
+        let cells = |row| [Self::cells(row), machine.cells().into()].concat();
+        result::csv_of(self.rows().iter().map(cells))
+    }
+
     /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` with `command` and the summary, and one SVG per
     /// figure below `root`. Returns the directory.
     ///
@@ -42,8 +54,7 @@ pub trait Report {
     /// [`BenchError::Io`], [`BenchError::Plot`].
     fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
         let machine = self.machine();
-        let cells = |row| [Self::cells(row), machine.cells().into()].concat();
-        let csv = result::csv_of(self.rows().iter().map(cells));
+        let csv = self.csv();
         let json = result::json_lines(self.rows());
         let directory = result::directory(root, machine);
         std::fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
@@ -78,6 +89,27 @@ impl Finding {
             experiment: experiment.to_string(),
             paper,
             ours,
+        }
+    }
+
+    /// The line of `findings.txt` below the heading of a figure with this title. Without a verdict, the line
+    /// has none of the endings of one.
+    pub fn line(&self, title: &str) -> String {
+        let Self {
+            experiment,
+            paper,
+            ours,
+            ..
+        } = self;
+        let claim = match experiment.contains(' ') {
+            true => format!("{title}: {experiment}: {paper}"),
+            false => format!("{title}: {paper}"),
+        };
+        match ours.strip_prefix("holds") {
+            Some("") => format!("{claim}: holds"),
+            Some(facts) => format!("{claim}; here {}: holds", facts.trim_start_matches(": ")),
+            None if ours.starts_with("does not hold") => format!("{claim}: {ours}"),
+            None => format!("{claim}; here {ours}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::findings;
 use super::report::{KmeansReport, Row};
-use crate::harness::{Cells, Report};
+use crate::harness::{Cells, Finding, Report, table_of};
 use crate::machine::Machine;
 use crate::markdown::Table;
 
@@ -43,9 +43,13 @@ impl Report for KmeansReport {
             .words("right", |row| if row.right { "yes" } else { "NO" })
             .to_string();
         if self.rows.iter().any(|row| row.experiment != "iteration") {
-            text = text + "\n" + &findings::findings(&self.rows);
+            text = text + "\n" + &table_of(&findings::findings(&self.rows));
         }
         text
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        findings::findings(&self.rows)
     }
 
     fn machine(&self) -> &Machine {

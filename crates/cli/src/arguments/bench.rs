@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use galatea_bench::allocator::Experiment;
 use galatea_bench::conflicts;
 use galatea_bench::measure::Mode;
 use galatea_bench::residency;
 
-use super::{FirstArguments, JoinsArguments, RandomArguments, WorkloadArguments, WorkloadName};
+use super::{
+    FirstArguments, JoinsArguments, PapersArguments, RandomArguments, RowArguments, WorkloadArguments,
+    WorkloadName,
+};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -65,7 +68,7 @@ pub(crate) enum PartBench {
     Flow(LinkArguments),
     /// Measure the methods of transfer between host and device.
     Transfer(LinkArguments),
-    /// Reproduce figures of a paper: each runs the experiments that are registered for it.
+    /// Reproduce figures of papers: each runs the experiment that is registered for it.
     Papers(PapersArguments),
     /// Measure many clients on one device: throughput and latency, pairs of queries, a small query beside a
     /// large one.
@@ -269,20 +272,6 @@ pub(crate) struct SortArguments {
     pub(crate) commit: Option<String>,
 }
 
-/// Device and files of experiments that write rows.
-#[derive(Debug, Args)]
-pub(crate) struct RowArguments {
-    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
-    #[arg(long)]
-    pub(crate) emulated: bool,
-    /// Write rows into this directory, one file per experiment.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Commit to record, for use outside of a git checkout.
-    #[arg(long)]
-    pub(crate) commit: Option<String>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct LinkArguments {
     /// Only these experiments, separated by commas. For flow: link, round-trip, in-flight, ways-both,
@@ -300,35 +289,6 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) rate: Option<u64>,
     /// For sql: seconds of a run, 3 by default.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seconds: Option<u64>,
-    #[command(flatten)]
-    pub(crate) rows: RowArguments,
-}
-
-/// A paper with figures that experiments reproduce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Paper {
-    /// C. Lutz, Scalable Data Management using GPUs with Fast Interconnects (2022).
-    Thesis,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PapersArguments {
-    /// The paper.
-    #[arg(long, value_enum, default_value_t = Paper::Thesis)]
-    pub(crate) paper: Paper,
-    /// Only these figures, separated by commas, such as 3.16,3.20; by default all.
-    #[arg(long, value_delimiter = ',', value_name = "FIGURES")]
-    pub(crate) figure: Vec<String>,
-    /// Number of measured runs of each point.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) runs: u32,
-    /// For joins: divisor of the paper's numbers of rows, a power of two; 4 by default, for a machine with
-    /// 128 GiB.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) shrink: Option<u64>,
-    /// For joins: seconds after which an experiment measures no further points; 25 by default.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
     #[command(flatten)]
@@ -427,19 +387,6 @@ mod tests {
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
-    }
-
-    #[test]
-    fn papers_take_figures() {
-        let parsed = Arguments::parse_from(["galatea", "bench", "papers", "--figure", "3.16,4.1"]);
-        let Some(Command::Bench(bench)) = parsed.command else {
-            panic!("a command")
-        };
-        let Some(PartBench::Papers(papers)) = bench.part else {
-            panic!("a part")
-        };
-        assert_eq!((papers.paper, papers.runs), (Paper::Thesis, 3));
-        assert_eq!(papers.figure, ["3.16", "4.1"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 mod bench;
 mod first;
 mod joins;
+mod papers;
 mod random;
+mod rows;
 mod serve;
 mod work;
 
@@ -16,12 +18,13 @@ use galatea_bench::workload::generate::{Compression, Format as FileFormat};
 
 pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, KmeansArguments,
-    LinkArguments, Paper, PapersArguments, PartBench, ResidencyArguments, RowArguments, SortArguments,
-    TablesArguments,
+    LinkArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
 };
 pub(crate) use first::{DuckDb, FirstArguments, WorkloadArguments};
 pub(crate) use joins::JoinsArguments;
+pub(crate) use papers::PapersArguments;
 pub(crate) use random::RandomArguments;
+pub(crate) use rows::RowArguments;
 pub(crate) use serve::{ConnectArguments, LoginArguments, PartServe, ServeArguments, TopArguments};
 pub(crate) use work::{AllWork, Work};
 

@@ -1,7 +1,7 @@
 //! `galatea bench allocator`: the experiments on the device heap, the outcome of the paper beside ours, and
 //! the rows to keep.
 
-use galatea_bench::allocator::{self, Experiment, Extent};
+use galatea_bench::allocator::{self, AllocatorReport, Experiment, Extent};
 use galatea_bench::machine::Machine;
 
 use super::bench::{open_device, show};
@@ -10,6 +10,15 @@ use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &AllocatorArguments) -> Result<(), CliError> {
+    let report = measure(session, arguments)?;
+    show(&report, arguments.out.as_deref(), &arguments.name)
+}
+
+/// Runs the experiments of the arguments.
+pub(super) fn measure(
+    session: &SessionArguments,
+    arguments: &AllocatorArguments,
+) -> Result<AllocatorReport, CliError> {
     let device = open_device(arguments.emulated)?;
     let mut extent = if arguments.emulated {
         Extent::emulated()
@@ -30,5 +39,5 @@ pub(crate) fn run(session: &SessionArguments, arguments: &AllocatorArguments) ->
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    show(&report, arguments.out.as_deref(), &arguments.name)
+    Ok(report)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use galatea_bench::concurrency::{Experiments, Plan};
+use galatea_bench::concurrency::{ConcurrencyReport, Experiments, Plan};
 
 use super::bench::{ceilings, show};
 use super::residency::Typed;
@@ -15,6 +15,16 @@ pub(crate) async fn run(
     session: &SessionArguments,
     arguments: &ConcurrencyArguments,
 ) -> Result<(), CliError> {
+    let report = measure(session, arguments).await?;
+    show(&report, arguments.tables.out.as_deref(), &arguments.name)?;
+    check(&report)
+}
+
+/// Runs the experiments of the arguments.
+pub(super) async fn measure(
+    session: &SessionArguments,
+    arguments: &ConcurrencyArguments,
+) -> Result<ConcurrencyReport, CliError> {
     let mut typed = Typed::read(session, &arguments.tables)?;
     if let Some(policy) = &arguments.admission {
         let setting = ("galatea.memory.admission".to_string(), policy.clone());
@@ -67,7 +77,11 @@ pub(crate) async fn run(
     };
     let report = interruptible(move || async move { plan.measure(done).await }).await??;
     bar.finish_and_clear();
-    show(&report, arguments.tables.out.as_deref(), &arguments.name)?;
+    Ok(report)
+}
+
+/// An error with the number of failed queries and wrong results.
+pub(super) fn check(report: &ConcurrencyReport) -> Result<(), CliError> {
     match report.defects() {
         0 => Ok(()),
         defects => Err(CliError::Other(format!(

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use galatea_bench::conflicts::{self, Experiment, Extent};
+use galatea_bench::conflicts::{self, ConflictsReport, Experiment, Extent};
 
 use super::bench::{machine, open_device, show};
 use crate::arguments::{ConflictsArguments, SessionArguments};
@@ -11,6 +11,16 @@ use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) -> Result<(), CliError> {
+    let report = measure(session, arguments)?;
+    show(&report, arguments.out.as_deref(), &arguments.name)?;
+    check(&report)
+}
+
+/// Runs the experiments of the arguments.
+pub(super) fn measure(
+    session: &SessionArguments,
+    arguments: &ConflictsArguments,
+) -> Result<ConflictsReport, CliError> {
     let open = || open_device(arguments.emulated);
     let mut extent = if arguments.emulated {
         Extent::emulated()
@@ -41,7 +51,11 @@ pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) ->
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    show(&report, arguments.out.as_deref(), &arguments.name)?;
+    Ok(report)
+}
+
+/// An error with all experiments that failed.
+pub(super) fn check(report: &ConflictsReport) -> Result<(), CliError> {
     if report.failures.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! `galatea bench kmeans`: iterations of k-means beside the time of one read, and the rows to keep.
 
-use galatea_bench::kmeans::{self, Experiment, Plan};
+use galatea_bench::kmeans::{self, Experiment, KmeansReport, Plan};
 use galatea_bench::machine::Machine;
 
 use super::bench::{open_device, show};
@@ -9,6 +9,15 @@ use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Result<(), CliError> {
+    let report = measure(session, arguments)?;
+    show(&report, arguments.out.as_deref(), &arguments.name)
+}
+
+/// Runs the experiments of the arguments.
+pub(super) fn measure(
+    session: &SessionArguments,
+    arguments: &KmeansArguments,
+) -> Result<KmeansReport, CliError> {
     let device = open_device(arguments.emulated)?;
     let experiments = kmeans::experiments(&arguments.experiment).map_err(CliError::Other)?;
     let sweeps = experiments.contains(&Experiment::Thesis);
@@ -46,5 +55,5 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    show(&report, arguments.out.as_deref(), &arguments.name)
+    Ok(report)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use galatea_bench::result::origin;
 use galatea_bench::streams::{self as continuous, Plan};
+use galatea_device::Device;
 use galatea_experiments::{flow as streams, transfer as ways};
 use galatea_memory::transfer::{Capabilities, Method};
 
@@ -64,13 +65,17 @@ impl<'a> Files<'a> {
             let _ = writeln!(io::stdout(), "{row}");
             text += &format!("{row},{values}\n");
         });
-        if let Some(out) = self.out {
-            let path = out.join(format!("{name}.csv"));
-            fs::create_dir_all(out)
-                .and_then(|()| fs::write(&path, text))
-                .map_err(|error| CliError::Other(format!("{}: {error}", path.display())))?;
-        }
+        self.write(name, &text)?;
         outcome.map_err(CliError::Other)
+    }
+
+    /// Writes rows with their header to a file.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), CliError> {
+        let Some(out) = self.out else { return Ok(()) };
+        let path = out.join(format!("{name}.csv"));
+        fs::create_dir_all(out)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| CliError::Other(format!("{}: {error}", path.display())))
     }
 }
 
@@ -80,9 +85,8 @@ const SEED: u64 = 1;
 /// The experiment on continuous queries, which needs the whole engine.
 const SQL: &str = "sql";
 
-pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
-    let known = [&streams::EXPERIMENTS[..], &[SQL]].concat();
-    let names = chosen(&arguments.experiment, &known)?;
+/// The scale of experiments on streams.
+fn scale_of(arguments: &LinkArguments) -> streams::Scale {
     let mut scale = if arguments.rows.emulated {
         streams::Scale::small()
     } else {
@@ -93,22 +97,55 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     };
     scale.runs = arguments.runs as usize;
     scale.bytes = arguments.bytes.unwrap_or(scale.bytes);
+    scale
+}
+
+/// Runs an experiment on streams and returns its findings. Its rows are in the file `file`.
+fn stream(
+    device: &Device,
+    name: &str,
+    scale: &streams::Scale,
+    files: &Files<'_>,
+    file: &str,
+) -> Result<Vec<String>, CliError> {
+    let mut rows = Vec::new();
+    let outcome = files.keep(file, streams::Row::HEADER, |out| {
+        let mut done = |row: streams::Row| {
+            out(row.csv());
+            rows.push(row);
+        };
+        streams::run(device, name, scale, SEED, &mut done).map_err(|error| error.to_string())
+    });
+    outcome?;
+    Ok(streams::findings(&rows))
+}
+
+/// Runs the experiments on streams of the arguments, except continuous queries, with their rows in one file.
+/// Returns the findings.
+pub(super) fn streams_of(
+    arguments: &LinkArguments,
+    files: &Files<'_>,
+    file: &str,
+) -> Result<Vec<String>, CliError> {
+    let names = chosen(&arguments.experiment, &streams::EXPERIMENTS)?;
+    let (device, scale) = (open_device(arguments.rows.emulated)?, scale_of(arguments));
+    let ran = names
+        .into_iter()
+        .map(|name| stream(&device, name, &scale, files, file));
+    Ok(ran.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
+    let known = [&streams::EXPERIMENTS[..], &[SQL]].concat();
+    let names = chosen(&arguments.experiment, &known)?;
+    let scale = scale_of(arguments);
     let files = Files::of(&arguments.rows, SEED);
     if names.iter().any(|name| *name != SQL) {
         let device = open_device(arguments.rows.emulated)?;
         for name in names.iter().filter(|name| **name != SQL) {
-            let mut rows = Vec::new();
-            let outcome = files.keep(name, streams::Row::HEADER, |out| {
-                let mut done = |row: streams::Row| {
-                    out(row.csv());
-                    rows.push(row);
-                };
-                streams::run(&device, name, &scale, SEED, &mut done).map_err(|error| error.to_string())
-            });
-            for finding in streams::findings(&rows) {
+            for finding in stream(&device, name, &scale, &files, name)? {
                 let _ = writeln!(io::stdout(), "{finding}");
             }
-            outcome?;
         }
     }
     if !names.contains(&SQL) {

@@ -77,7 +77,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
             Some(PartBench::Flow(part)) => link::flow(part).await,
             Some(PartBench::Transfer(part)) => link::transfer(part),
-            Some(PartBench::Papers(part)) => papers::run(part),
+            Some(PartBench::Papers(part)) => papers::run(&session, part).await,
             Some(PartBench::Joins(part)) => joins::run(&session, part).await,
             Some(PartBench::Random(part)) => random::run(&session, part).await,
             Some(PartBench::Sort(part)) => sort::run(&session, part).await,

@@ -1,6 +1,6 @@
 //! The findings about the paper's figures follow from their rows, whatever the rows are.
 
-use galatea_experiments::flow::{Load, Row, findings};
+use galatea_experiments::flow::{EXPERIMENTS, Load, Row, findings};
 
 const RATE: &str = "input GB/s";
 
@@ -198,4 +198,72 @@ fn encoding_findings_use_smallest_and_largest_frames() {
 fn other_experiments_have_no_findings() {
     assert!(findings(&[row("link", "copy", "copy", 1, "GB/s", 1.0)]).is_empty());
     assert!(findings(&[]).is_empty());
+}
+
+/// Rows of a committed file. Methods may contain commas. Of three values, the median is between the others.
+fn committed(file: &str) -> Vec<Row> {
+    let path = format!("{}/../../bench/results/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("committed rows");
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [
+            experiment,
+            methods @ ..,
+            operator,
+            bytes,
+            metric,
+            median,
+            least,
+            greatest,
+            runs,
+        ] = &cells[..]
+        else {
+            panic!("{file}: {line}")
+        };
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        let (median, least, greatest) = (number(median), number(least), number(greatest));
+        let known = EXPERIMENTS.into_iter().find(|name| name == experiment);
+        Row {
+            experiment: known.expect("an experiment"),
+            method: methods.join(","),
+            operator: (*operator).to_string(),
+            frame_bytes: bytes.parse().expect("bytes"),
+            metric: (*metric).to_string().leak(),
+            values: match *runs {
+                "1" => vec![median],
+                "2" => vec![least, greatest],
+                _ => vec![least, median, greatest],
+            },
+        }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// The findings that come from committed rows are those of the code.
+#[test]
+fn committed_findings_are_those_of_committed_rows() {
+    let mut missing = Vec::new();
+    for (folder, experiments) in [
+        (
+            "2026-11-23-nvidia-h200/flow-figures",
+            &["steps", "partitions", "encoding"][..],
+        ),
+        ("2026-11-25-nvidia-h200/flow-figures", &["shapes"]),
+    ] {
+        let path = format!(
+            "{}/../../bench/results/{folder}/findings.txt",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        for experiment in experiments {
+            let found = findings(&committed(&format!("{folder}/{experiment}.csv")));
+            assert!(!found.is_empty(), "{experiment}");
+            missing.extend(
+                found
+                    .into_iter()
+                    .filter(|finding| !text.lines().any(|line| line == finding)),
+            );
+        }
+    }
+    assert!(missing.is_empty(), "without a line:\n{}", missing.join("\n"));
 }

@@ -5,7 +5,7 @@ mod host;
 mod passes;
 
 use super::Row;
-use crate::harness::table_of;
+use crate::harness::Finding;
 
 /// Shared memory of the devices in the thesis, as in rows.
 const THESIS_SHARED: u64 = 48 << 10;
@@ -89,8 +89,8 @@ fn with(limit: u64) -> String {
     }
 }
 
-/// A table with one line per claim that rows cover.
-pub(super) fn findings(rows: &[Row]) -> String {
+/// One finding per claim that rows cover.
+pub(super) fn findings(rows: &[Row]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut shapes: Vec<(u32, u32)> = rows.iter().map(|row| (row.features, row.clusters)).collect();
     shapes.sort_unstable();
@@ -123,5 +123,5 @@ pub(super) fn findings(rows: &[Row]) -> String {
         host::streaming(&mut found, &rows, Of { d, k, limit: 0 });
     }
     host::side_by_side(&mut found, rows.0);
-    table_of(&found)
+    found
 }
