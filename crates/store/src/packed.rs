@@ -226,8 +226,8 @@ impl LocalPacked {
         })
     }
 
-    /// Adds the next block: [`BLOCK_CODES`] codes, or the last ones. Returns false if there are too many or if
-    /// they are too far apart.
+    /// Adds the next block: [`BLOCK_CODES`] codes, or the last ones. Returns false if there are too many or
+    /// if they are too far apart.
     #[must_use]
     pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
         if !self.directory.add(codes) {

@@ -174,7 +174,8 @@ impl Job {
     }
 }
 
-/// The chunks of a view that may hold rows of the pipeline. `matches`: the bounds of [`Executor::match_bounds`].
+/// The chunks of a view that may hold rows of the pipeline. `matches`: the bounds of
+/// [`Executor::match_bounds`].
 pub(super) fn chunks(
     pipeline: &Pipeline,
     plan: &PipelinePlan,

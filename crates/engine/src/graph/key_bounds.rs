@@ -2,14 +2,11 @@
 //!
 //! Zone maps skip chunks without these values, and loads of files skip row groups and pages without them.
 
-use super::{BuildSide, Pipeline};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
-use galatea_codegen::PipelinePlan;
-use galatea_expression::{Expr, ExprKind};
 use galatea_store::{KeyZones, TableView};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -78,59 +75,5 @@ impl KeyBounds {
             .collect(),
             Some(_) => Vec::new(),
         }
-    }
-}
-
-impl Pipeline {
-    /// The bounds of columns whose values must be keys of a build side, because rows without a match are
-    /// dropped. `keys`: the range of the keys of a build side, by its number, if known.
-    pub(crate) fn match_bounds(
-        &self,
-        plan: &PipelinePlan,
-        keys: impl Fn(usize) -> Option<RangeInclusive<i128>>,
-    ) -> Vec<KeyBounds> {
-        let matched = self.matched_columns(plan).into_iter();
-        matched
-            .filter_map(|(number, column)| Some(KeyBounds::new(column, keys(number)?, None)))
-            .collect()
-    }
-
-    /// The predicates that choose the row groups and pages to load, for rows within these bounds.
-    pub(crate) fn pruning_by(&self, matches: &[KeyBounds]) -> Vec<Arc<dyn PhysicalExpr>> {
-        let bounds = matches.iter().flat_map(|bounds| bounds.predicates(&self.schema));
-        self.pruning.iter().cloned().chain(bounds).collect()
-    }
-
-    /// Build sides on the host without which rows are dropped, by number, each with the column of the source
-    /// that is looked up in it.
-    pub(crate) fn matched_columns(&self, plan: &PipelinePlan) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
-        for filter in &plan.filters {
-            matched(filter, &mut found);
-        }
-        found.retain(|(number, column)| {
-            let is_same = |side: &BuildSide| {
-                let key = side.key.data_type(&side.plan.plan().schema());
-                side.build.is_none() && key.is_ok_and(|key| key == *self.schema.field(*column).data_type())
-            };
-            self.build_sides.get(*number).is_some_and(is_same)
-        });
-        found
-    }
-}
-
-/// The lookups of plain columns that a filter requires to have a match.
-fn matched(filter: &Expr, found: &mut Vec<(usize, usize)>) {
-    match filter.kind() {
-        ExprKind::And(left, right) => {
-            matched(left, found);
-            matched(right, found);
-        }
-        ExprKind::Member { build_side, key } => {
-            if let ExprKind::Column(column) = key.kind() {
-                found.push((*build_side, *column));
-            }
-        }
-        _ => {}
     }
 }

@@ -8,6 +8,7 @@
 //! by_node        a cache of values of plan nodes
 //! key            fingerprints of queries, subtrees and build sides (plan_key)
 //! partition      partitions of state that is computed out of core, and the bounds of their keys (key_bounds)
+//! match_bounds   the bounds of columns that the keys of build sides imply
 //! pruned_chunks  chunks left by zone maps         \
 //! shared_rows    rows of small build sides         \ shared by executions of one cached plan
 //! kept_counts    row counts of partitions          / (and out_of_core_memory, the memory of partitions)
@@ -21,6 +22,7 @@ mod input;
 mod kept_counts;
 pub(crate) mod key;
 mod key_bounds;
+mod match_bounds;
 mod out_of_core_memory;
 mod partition;
 mod pipeline;
