@@ -315,7 +315,7 @@ impl Executor<'_> {
         rows: &[u64],
         matches: Option<&[KeyBounds]>,
     ) -> Result<TableView, Failure> {
-        let source = match (&pipeline.source, rows) {
+        match (&pipeline.source, rows) {
             (PipelineSource::Groups(_) | PipelineSource::Windows(_), [rows]) => {
                 return entries(*rows).map_err(Failure::Run);
             }
@@ -325,24 +325,22 @@ impl Executor<'_> {
             (PipelineSource::Pairs(_), [pairs]) => {
                 return pairs_view(*pairs).map_err(Failure::Run);
             }
-            (source, _) => source,
-        };
-        let left_out = matches.unwrap_or_default();
-        if let Some(view) = self.ready.lock().view(pipeline.id(), matches) {
-            return Ok(view);
+            _ => {}
         }
-        let PipelineSource::Plan(_) = source else {
-            return self.load(&pipeline, plan, left_out).await.map_err(Failure::Store);
-        };
         let columns: Vec<usize> = plan.columns().into_iter().collect();
-        if let Some(view) = self.ready.lock().plan(pipeline.id(), &columns) {
+        if let Some(view) = self.ready.lock().kept_view(pipeline.id(), &columns) {
             return Ok(view);
         }
-        let view = self
-            .load(&pipeline, plan, left_out)
-            .await
-            .map_err(Failure::Store)?;
-        self.ready.lock().keep_plan(pipeline.id(), columns, &view);
+        let ready = self.ready.lock().view(pipeline.id(), matches);
+        let view = match ready {
+            Some(view) => view,
+            None => {
+                let left_out = matches.unwrap_or_default();
+                let view = self.load(&pipeline, plan, left_out).await;
+                view.map_err(Failure::Store)?
+            }
+        };
+        self.ready.lock().keep_view(pipeline.id(), columns, &view);
         Ok(view)
     }
 

@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub(crate) struct Ready {
     /// Tables, each with the bounds outside of which rows may be missing.
     pub views: HashMap<PipelineId, (TableView, Vec<KeyBounds>)>,
-    /// Rows of CPU operators with these columns, for pipelines that run once per partition: their operators
-    /// run once.
-    plans: HashMap<(PipelineId, Vec<usize>), TableView>,
-    /// The pipelines with kept rows of CPU operators.
+    /// Tables with these columns, for pipelines that run once per partition and need the same rows each time:
+    /// those of CPU operators, which run once, and rows whose numbers are compared.
+    kept_views: HashMap<(PipelineId, Vec<usize>), TableView>,
+    /// The pipelines whose tables are kept.
     kept: HashSet<PipelineId>,
     /// Rows by the pipeline that looks them up and the number of its build side.
     rows: HashMap<(PipelineId, usize), KeptRows>,
@@ -50,20 +50,20 @@ impl Ready {
         }
     }
 
-    /// Keeps the rows of CPU operators that this pipeline reads, from the next load on.
+    /// Keeps the table that this pipeline scans, from the next load on.
     pub(super) fn keep(&mut self, pipeline: PipelineId) {
         self.kept.insert(pipeline);
     }
 
-    /// The kept rows of CPU operators with these columns.
-    pub(super) fn plan(&self, pipeline: PipelineId, columns: &[usize]) -> Option<TableView> {
-        self.plans.get(&(pipeline, columns.to_vec())).cloned()
+    /// The kept table of a pipeline with these columns.
+    pub(super) fn kept_view(&self, pipeline: PipelineId, columns: &[usize]) -> Option<TableView> {
+        self.kept_views.get(&(pipeline, columns.to_vec())).cloned()
     }
 
-    /// Keeps rows of CPU operators with these columns, if the pipeline needs them again.
-    pub(super) fn keep_plan(&mut self, pipeline: PipelineId, columns: Vec<usize>, view: &TableView) {
+    /// Keeps a table with these columns, if the pipeline needs the same rows again.
+    pub(super) fn keep_view(&mut self, pipeline: PipelineId, columns: Vec<usize>, view: &TableView) {
         if self.kept.contains(&pipeline) {
-            self.plans.insert((pipeline, columns), view.clone());
+            self.kept_views.insert((pipeline, columns), view.clone());
         }
     }
 

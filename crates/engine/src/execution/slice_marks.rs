@@ -34,8 +34,10 @@ impl Executor<'_> {
         for (number, side) in [Some(probe), probe.build(side)].into_iter().enumerate() {
             if let Some(side) = side.filter(|_| numbered[number]) {
                 let plan = side.plan.resolved().map_err(Failure::Input)?;
+                // A later load may read other rows, with other numbers: all rows of the table, which another
+                // query has loaded in the meantime.
+                self.ready.lock().keep(side.id());
                 let loaded = self.view(side, &plan, &[], None).await?.rows;
-                // A later load may read more rows: all rows of the table instead of those with a match.
                 rows[number] = Some(side.rows.map_or(loaded, |rows| rows.max(loaded)));
             }
         }

@@ -70,6 +70,7 @@ mod partitions;
 mod parts;
 mod places;
 mod plans;
+mod random_matches;
 mod read_functions;
 mod recursion;
 mod reduced_groups;

@@ -2,6 +2,7 @@
 //! build sides without which they are dropped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{
     ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
@@ -9,6 +10,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::prelude::ParquetReadOptions;
 
+use crate::compare::{answer, same};
 use crate::partial_loads::{Bed, groups, ordered, write};
 
 const SETTINGS: &[(&str, &str)] = &[("galatea.tuning.build_rows", "1000000")];
@@ -154,5 +156,53 @@ async fn key_types_have_bounds() {
         let plan = bed.explained(sql).await;
         assert_eq!(plan.contains("row groups=1 of 10"), is_bounded, "{sql}\n{plan}");
         bed.pair.check(sql, true, "again").await;
+    }
+}
+
+/// Rows of a file that are joined in slices have the same numbers in each of them, although another query loads
+/// the whole columns in the meantime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_slices_keep_their_numbers() {
+    for (delay, matched) in [
+        (200, "JOIN d ON t.n = d.k WHERE d.year IN (2, 3, 4)"),
+        (100, "WHERE t.n BETWEEN 1000 AND 2500"),
+        (200, "WHERE t.n BETWEEN 1000 AND 2500"),
+        (300, "WHERE t.n BETWEEN 1000 AND 2500"),
+        (400, "WHERE t.n BETWEEN 1000 AND 2500"),
+    ] {
+        let bed = Bed::new(&[
+            ("galatea.tuning.build_rows", "1000"),
+            ("galatea.memory.gpu_limit", "160 KiB"),
+            ("galatea.cache.device", "false"),
+            ("galatea.join.algorithm", "multipass"),
+            ("galatea.join.order", "written"),
+        ]);
+        let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5000));
+        let key: ArrayRef = Arc::new(Int64Array::from_iter_values(
+            (0..5000).map(|row| if row % 150 == 0 { 7 } else { 10_000 + row }),
+        ));
+        let rows = RecordBatch::try_from_iter([("n", n), ("key", key)]).expect("columns of one length");
+        write(&bed.folder.path().join("a.parquet"), &rows, groups(250));
+        bed.register(&[rows]).await;
+        register(&bed, "d", &years(0)).await;
+        let key: ArrayRef = Arc::new(Int64Array::from_iter_values(
+            (0..9000).map(|row| if row < 8000 { 7 } else { row }),
+        ));
+        let v: ArrayRef = Arc::new(Int64Array::from_iter_values((0..9000).map(|row| row * 3)));
+        let rows = RecordBatch::try_from_iter([("key", key), ("v", v)]).expect("columns of one length");
+        bed.pair.table("r", &[rows]);
+        let sql = format!(
+            "SELECT count(*), count(r.v), sum(a.n), sum(r.v) FROM (SELECT t.* FROM t {matched}) a \
+             LEFT JOIN r ON a.key = r.key AND r.v - 12 * a.n = 0"
+        );
+        let whole = async {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            answer(&bed.pair.gpu, "SELECT sum(n), sum(key) FROM t").await
+        };
+        let (found, _) = futures::join!(answer(&bed.pair.gpu, &sql), whole);
+        let expected = answer(&bed.pair.cpu, &sql).await;
+        same(&expected, &found).unwrap_or_else(|difference| panic!("after {delay} ms\n{sql}\n{difference}"));
+        let plan = bed.explained(&sql).await;
+        assert!(plan.contains("slices of rows with equal keys"), "{sql}\n{plan}");
     }
 }

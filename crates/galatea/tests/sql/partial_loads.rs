@@ -68,7 +68,7 @@ impl Bed {
     }
 }
 
-fn with_views(rows: &RecordBatch) -> RecordBatch {
+pub(crate) fn with_views(rows: &RecordBatch) -> RecordBatch {
     let schema = rows.schema();
     let columns = schema.fields().iter().zip(rows.columns()).map(|(field, values)| {
         let values = match field.data_type() {
@@ -316,7 +316,7 @@ fn random_rows(random: &mut SmallRng, count: usize) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length")
 }
 
-fn random_properties(random: &mut SmallRng) -> WriterProperties {
+pub(crate) fn random_properties(random: &mut SmallRng) -> WriterProperties {
     let statistics = match random.random_range(0..4) {
         0 => EnabledStatistics::Chunk,
         1 if random.random_bool(0.3) => EnabledStatistics::None,
