@@ -120,8 +120,11 @@ fn pack_with<const BITS: usize>(codes: &[u64], least: u64, mut words: &mut [u32]
     words.fill(0);
 }
 
+/// [`pack_with`] for one number of bits.
+type PackBlock = fn(&[u64], u64, &mut [u32]);
+
 /// [`pack_with`] for each number of bits.
-const PACKERS: [fn(&[u64], u64, &mut [u32]); MOST_BITS as usize + 1] = {
+const PACKERS: [PackBlock; MOST_BITS as usize + 1] = {
     macro_rules! packers {
         ($($bits:literal)*) => { [$(pack_with::<$bits>),*] };
     }
