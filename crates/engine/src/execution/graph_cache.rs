@@ -15,9 +15,9 @@ pub(crate) struct Ready {
     /// Tables, each with the bounds outside of which rows may be missing.
     pub views: HashMap<PipelineId, (TableView, Vec<KeyBounds>)>,
     /// Tables with these columns, for pipelines that run once per partition and need the same rows each time:
-    /// those of CPU operators, which run once, and rows whose numbers are compared.
+    /// CPU operators run once, and numbers of rows are compared between partitions.
     kept_views: HashMap<(PipelineId, Vec<usize>), TableView>,
-    /// The pipelines whose tables are kept.
+    /// The pipelines with kept tables.
     kept: HashSet<PipelineId>,
     /// Rows by the pipeline that looks them up and the number of its build side.
     rows: HashMap<(PipelineId, usize), KeptRows>,

@@ -1,4 +1,4 @@
-//! Random joins of Parquet files: a join loads the rows of one table whose keys the other one may have. The
+//! Random joins of Parquet files: a join loads the rows of one table that may have a match in the other. The
 //! answers are those of the CPU over the same rows in memory.
 
 use std::sync::Arc;
@@ -293,7 +293,7 @@ async fn random_joins_over_random_files() {
     }
 }
 
-/// Several queries at the same time, some of which are dropped.
+/// Several queries at the same time, and one that is dropped.
 async fn run_together(bed: &Bed, random: &mut SmallRng, context: &str) {
     let mut queries: Vec<String> = (0..3).map(|_| random_query(random)).collect();
     queries.push("SELECT count(*), sum(n), sum(v), sum(i), min(s), count(ts) FROM t".to_owned());
