@@ -159,8 +159,8 @@ async fn key_types_have_bounds() {
     }
 }
 
-/// Rows of a file that are joined in slices have the same numbers in each of them, although another query loads
-/// the whole columns in the meantime.
+/// Rows of a file that are joined in slices have the same numbers in each of them, although another query
+/// loads the whole columns in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_slices_keep_their_numbers() {
     for (delay, matched) in [
