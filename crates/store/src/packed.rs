@@ -93,7 +93,21 @@ impl PackedBlock {
     fn mask(self) -> u64 {
         (1 << self.bits) - 1
     }
+
+    /// Calls `visit` with each of these codes of the block, whose distances begin at `words`.
+    #[inline(always)]
+    fn for_each(self, words: &[u32], codes: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+        let mask = self.mask();
+        for code in codes {
+            let bit = code * self.bits as usize;
+            let pair = u64::from(words[bit / 32]) | u64::from(words[bit / 32 + 1]) << 32;
+            visit(code, self.least + (pair >> (bit % 32) & mask));
+        }
+    }
 }
+
+/// Words of the zeros after the last block.
+const ZEROS: usize = UNIT / 4;
 
 /// Codes that are packed with constant shifts. They fill whole words, for any number of bits.
 const GROUP: usize = 32;
@@ -209,7 +223,7 @@ impl Packer<'_> {
 #[derive(Debug)]
 pub(crate) struct LocalPacked {
     directory: Directory,
-    /// The distances of all blocks.
+    /// The distances of the blocks so far, and the zeros after them.
     words: Vec<u32>,
     codes: usize,
 }
@@ -219,9 +233,14 @@ impl LocalPacked {
     pub(crate) fn new(codes: usize, greatest: u64) -> Option<Self> {
         let bits = u64::BITS - greatest.leading_zeros();
         let most = codes.div_ceil(BLOCK_CODES) * BLOCK_CODES / GROUP * bits as usize;
-        (bits <= MOST_BITS).then(|| Self {
+        if bits > MOST_BITS {
+            return None;
+        }
+        let mut words = Vec::with_capacity(most + ZEROS);
+        words.resize(ZEROS, 0);
+        Some(Self {
             directory: Directory::new(codes),
-            words: Vec::with_capacity(most),
+            words,
             codes,
         })
     }
@@ -236,17 +255,17 @@ impl LocalPacked {
         let Some(block) = self.directory.blocks.last() else {
             return false;
         };
-        let start = self.words.len();
-        self.words.resize(start + block.units(codes.len()) * UNIT / 4, 0);
-        PACKERS[block.bits as usize](codes, block.least, &mut self.words[start..]);
+        let start = self.words.len() - ZEROS;
+        let end = start + block.units(codes.len()) * UNIT / 4;
+        self.words.resize(end + ZEROS, 0);
+        PACKERS[block.bits as usize](codes, block.least, &mut self.words[start..end]);
         true
     }
 
     /// Whether the blocks so far pay, if their codes have this width unpacked.
     pub(crate) fn pays_so_far(&self, packing: Packing, width: Width) -> bool {
         let plain = self.directory.blocks.len() * BLOCK_CODES * width.bytes();
-        let bytes = self.directory.blocks.len() * size_of::<PackedBlock>() + self.words.len() * 4;
-        packing == Packing::On || bytes <= plain - plain / 8
+        packing == Packing::On || self.bytes() <= plain - plain / 8
     }
 
     /// The directory of all codes.
@@ -261,11 +280,8 @@ impl LocalPacked {
 
     /// Writes the codes to their place, which has [`Directory::bytes`].
     pub(crate) fn write(&self, target: &mut [u8]) {
-        let mut packer = self.directory.packer(target);
-        let (codes, zeros) = packer.rest.split_at_mut(self.words.len());
-        codes.copy_from_slice(&self.words);
-        packer.rest = zeros;
-        packer.finish();
+        let packer = self.directory.packer(target);
+        packer.rest.copy_from_slice(&self.words);
     }
 
     /// Calls `visit` with the codes of each block, until it returns false. Returns whether it always returned
@@ -276,17 +292,7 @@ impl LocalPacked {
         self.directory.blocks.iter().all(|block| {
             let number = left.min(BLOCK_CODES);
             left -= number;
-            let (mut held, mut bits) = (0_u64, 0);
-            let mut words = self.words[start..].iter();
-            for code in &mut codes[..number] {
-                if bits < block.bits {
-                    held |= u64::from(words.next().copied().unwrap_or(0)) << bits;
-                    bits += u32::BITS;
-                }
-                *code = block.least + (held & block.mask());
-                held >>= block.bits;
-                bits -= block.bits;
-            }
+            block.for_each(&self.words[start..], 0..number, |code, value| codes[code] = value);
             start += block.units(number) * UNIT / 4;
             visit(&mut codes[..number])
         })
@@ -371,12 +377,9 @@ impl PackedCodes {
             let first = index * BLOCK_CODES;
             let end = rows.end.min(first + BLOCK_CODES);
             let words = &words[block.place as usize * UNIT / 4..];
-            let mask = block.mask();
-            for row in row..end {
-                let bit = (row - first) * block.bits as usize;
-                let pair = u64::from(words[bit / 32]) | u64::from(words[bit / 32 + 1]) << 32;
-                visit(row - rows.start, block.least + (pair >> (bit % 32) & mask));
-            }
+            block.for_each(words, row - first..end - first, |code, value| {
+                visit(first + code - rows.start, value);
+            });
             row = end;
         }
     }
