@@ -2,19 +2,7 @@
 
 use super::{Entry, Paper, bench, shared};
 
-const fn figure(
-    figure: &'static str,
-    subject: &'static str,
-    outcome: &'static str,
-    name: &'static str,
-    arguments: &'static str,
-) -> Entry {
-    Entry::new(Paper::Allocator, figure, subject, outcome, bench(name, arguments))
-}
-
-const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
-    Entry::drawing(Paper::Allocator, figure, subject)
-}
+figures_of!(Allocator);
 
 pub(super) const FIGURES: &[Entry] = &[
     figure(

@@ -1,14 +1,10 @@
 //! Figures of C. Lutz' thesis, chapter 5: k-means. One command measures all of them.
 
-use super::{Entry, Paper, bench};
+use super::{Entry, Paper, bench, drawing_of_thesis as drawing};
 
 const fn figure(figure: &'static str, subject: &'static str, outcome: &'static str) -> Entry {
     let run = bench("chapter-5", "kmeans --experiment thesis");
     Entry::new(Paper::Thesis, figure, subject, outcome, run)
-}
-
-const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
-    Entry::drawing(Paper::Thesis, figure, subject)
 }
 
 pub(super) const FIGURES: &[Entry] = &[

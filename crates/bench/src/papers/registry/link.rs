@@ -1,23 +1,8 @@
 //! Figures of C. Lutz' thesis, chapter 3: the link, and joins without partitions.
 
-use galatea_experiments::papers::Module;
 use galatea_experiments::papers::Module::{Joins, Transfer};
 
-use super::{Entry, Paper, module};
-
-const fn figure(
-    figure: &'static str,
-    subject: &'static str,
-    outcome: &'static str,
-    of: Module,
-    name: &'static str,
-) -> Entry {
-    Entry::new(Paper::Thesis, figure, subject, outcome, module(of, name))
-}
-
-const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
-    Entry::drawing(Paper::Thesis, figure, subject)
-}
+use super::{Entry, drawing_of_thesis as drawing, of_thesis as figure};
 
 /// The figures on two devices have the paper's outcomes with the second device in the place of the host.
 const PEER: &str = "the same with the memory of a second device instead of the host's";

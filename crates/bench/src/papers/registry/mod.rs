@@ -1,5 +1,31 @@
 //! The figures of each paper, in their order.
 
+/// Defines the constructors of a paper's figures: `figure`, which a command of `galatea bench` reproduces,
+/// and `drawing`.
+macro_rules! figures_of {
+    ($paper:ident) => {
+        const fn figure(
+            figure: &'static str,
+            subject: &'static str,
+            outcome: &'static str,
+            name: &'static str,
+            arguments: &'static str,
+        ) -> Entry {
+            Entry::new(
+                Paper::$paper,
+                figure,
+                subject,
+                outcome,
+                bench(name, arguments),
+            )
+        }
+
+        const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
+            Entry::drawing(Paper::$paper, figure, subject)
+        }
+    };
+}
+
 mod allocator;
 mod conflicts;
 mod kmeans;
@@ -74,6 +100,22 @@ impl Entry {
     const fn drawing(paper: Paper, figure: &'static str, subject: &'static str) -> Self {
         Self::new(paper, figure, subject, "", Run::Nothing(DRAWING))
     }
+}
+
+/// A figure of the thesis that an experiment of `galatea_experiments` reproduces.
+const fn of_thesis(
+    figure: &'static str,
+    subject: &'static str,
+    outcome: &'static str,
+    of: Module,
+    name: &'static str,
+) -> Entry {
+    Entry::new(Paper::Thesis, figure, subject, outcome, module(of, name))
+}
+
+/// A figure of the thesis that explains a method.
+const fn drawing_of_thesis(figure: &'static str, subject: &'static str) -> Entry {
+    Entry::drawing(Paper::Thesis, figure, subject)
 }
 
 /// An experiment of `galatea_experiments`.

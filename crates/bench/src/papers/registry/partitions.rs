@@ -1,27 +1,12 @@
 //! Figures of C. Lutz' thesis, chapter 4: partitions, and joins of partitions.
 
-use galatea_experiments::papers::Module;
 use galatea_experiments::papers::Module::{Joins, Partitioned, Transfer};
 
-use super::{Entry, Paper, module};
-
-const fn figure(
-    figure: &'static str,
-    subject: &'static str,
-    outcome: &'static str,
-    of: Module,
-    name: &'static str,
-) -> Entry {
-    Entry::new(Paper::Thesis, figure, subject, outcome, module(of, name))
-}
+use super::{Entry, drawing_of_thesis as drawing, of_thesis as figure};
 
 /// An experiment that has the number of its figure.
 const fn partitioned(number: &'static str, subject: &'static str, outcome: &'static str) -> Entry {
     figure(number, subject, outcome, Partitioned, number)
-}
-
-const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
-    Entry::drawing(Paper::Thesis, figure, subject)
 }
 
 pub(super) const FIGURES: &[Entry] = &[

@@ -2,19 +2,7 @@
 
 use super::{Entry, Paper, bench};
 
-const fn figure(
-    figure: &'static str,
-    subject: &'static str,
-    outcome: &'static str,
-    name: &'static str,
-    arguments: &'static str,
-) -> Entry {
-    Entry::new(Paper::Xeflow, figure, subject, outcome, bench(name, arguments))
-}
-
-const fn drawing(figure: &'static str, subject: &'static str) -> Entry {
-    Entry::drawing(Paper::Xeflow, figure, subject)
-}
+figures_of!(Xeflow);
 
 pub(super) const FIGURES: &[Entry] = &[
     drawing("1", "two models of pipelines"),
