@@ -11,6 +11,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
 use galatea_expression::{BUCKETS, Expr};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Executor<'_> {
@@ -73,25 +74,27 @@ impl Executor<'_> {
         let mut inputs = CountInputs::default();
         for pipeline in pipelines {
             let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
-            match &pipeline.source {
-                PipelineSource::Plan(_) => return Ok(None),
-                PipelineSource::Stored(_) | PipelineSource::Files { .. } => {
-                    let view = self.load(&pipeline, &plan, &[]).await.map_err(Failure::Store)?;
-                    inputs.tables.push(view.id);
-                }
-                PipelineSource::Groups(_)
-                | PipelineSource::Pairs(_)
-                | PipelineSource::Windows(_)
-                | PipelineSource::Union(_) => {}
+            if matches!(pipeline.source, PipelineSource::Plan(_)) {
+                return Ok(None);
             }
+            let mut sides = BTreeMap::new();
             for (number, side) in pipeline.build_sides.iter().enumerate() {
                 if side.build.is_some() {
                     continue;
                 }
                 let rows = self.side(pipeline, number, plan.lookups_of(number)).await?;
                 if let SideRows::Collected(rows) = rows {
-                    inputs.rows.push(rows);
+                    inputs.rows.push(Arc::clone(&rows));
+                    sides.insert(number, rows);
                 }
+            }
+            if let PipelineSource::Stored(_) | PipelineSource::Files { .. } = pipeline.source {
+                let matches = pipeline.match_bounds(&plan, |number| sides.get(&number)?.key_range());
+                let view = self
+                    .load(&pipeline, &plan, &matches)
+                    .await
+                    .map_err(Failure::Store)?;
+                inputs.tables.push(view.id);
             }
             inputs.plans.push(plan);
         }

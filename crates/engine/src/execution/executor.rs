@@ -174,8 +174,7 @@ impl Job {
     }
 }
 
-/// The chunks of a view that may hold rows of the pipeline. `matches`: the bounds of
-/// [`Executor::match_bounds`].
+/// The chunks of a view that may hold rows of the pipeline. `matches`: the bounds that its build sides imply.
 pub(super) fn chunks(
     pipeline: &Pipeline,
     plan: &PipelinePlan,
@@ -279,7 +278,7 @@ impl Executor<'_> {
             .map(|side| sides[side].rows())
             .collect();
         let loading = Instant::now();
-        let matches = self.match_bounds(&pipeline, &plan, |number| sides.get(number));
+        let matches = pipeline.match_bounds(&plan, |number| sides.get(number)?.key_range());
         let view = self.view(pipeline, &plan, &rows, Some(&matches)).await?;
         let loaded = loading.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
@@ -342,19 +341,6 @@ impl Executor<'_> {
         };
         self.ready.lock().keep_view(pipeline.id(), columns, &view);
         Ok(view)
-    }
-
-    /// The bounds of a pipeline's columns that the keys of its build sides on the host imply.
-    pub(super) fn match_bounds<'s>(
-        &self,
-        pipeline: &Pipeline,
-        plan: &PipelinePlan,
-        side: impl Fn(usize) -> Option<&'s SideRows>,
-    ) -> Vec<KeyBounds> {
-        pipeline.match_bounds(plan, |number| match side(number)? {
-            SideRows::Collected(rows) => rows.key_range(),
-            SideRows::Built(_) => None,
-        })
     }
 
     /// Loads the columns that a pipeline reads from its source. Rows outside of the bounds `matches` may be

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Tables and rows kept for the pipelines of a graph.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    /// Tables, each with the bounds outside of which rows may be missing.
+    /// Tables, each with the bounds of its load: rows outside of them may be missing.
     pub views: HashMap<PipelineId, (TableView, Vec<KeyBounds>)>,
     /// Tables with these columns, for pipelines that run once per partition and need the same rows each time:
     /// CPU operators run once, and numbers of rows are compared between partitions.

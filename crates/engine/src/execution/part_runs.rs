@@ -80,7 +80,7 @@ impl Executor<'_> {
         sides: Vec<SideRows>,
         is_last: bool,
     ) -> Result<Vec<SideRows>, Failure> {
-        let matches = self.match_bounds(&pipeline, &plan, |number| sides.get(number));
+        let matches = pipeline.match_bounds(&plan, |number| sides.get(number)?.key_range());
         let work = Work {
             pipeline: pipeline.id(),
             chunks: chunks(&pipeline, &plan, &view, &matches),

@@ -197,8 +197,7 @@ impl Executor<'_> {
                 false => Some(self.side(pipeline, number, plan.lookups_of(number)).await?),
             });
         }
-        let side = |number: usize| sides.get(number).and_then(Option::as_ref);
-        let matches = self.match_bounds(&pipeline, &plan, side);
+        let matches = pipeline.match_bounds(&plan, |number| sides.get(number)?.as_ref()?.key_range());
         // The rows of the pipeline, if they are in partitions.
         let row_cut = |cut: &&Cut| matches!(cut.state, PartitionedState::Pairs | PartitionedState::Groups);
         let row_cut = cuts.iter().find(row_cut);

@@ -228,7 +228,7 @@ impl Executor<'_> {
         sides: Vec<SideRows>,
         bytes: u64,
     ) -> Result<PartitionedSide, Failure> {
-        let matches = self.match_bounds(&pipeline, plan, |number| sides.get(number));
+        let matches = pipeline.match_bounds(plan, |number| sides.get(number)?.key_range());
         let view = self.view(pipeline, plan, &[], Some(&matches)).await?;
         let work = Work {
             pipeline: pipeline.id(),

@@ -17,6 +17,7 @@ use galatea_kernels::{CountBits, CountWritten, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The rows of a build side.
@@ -34,6 +35,14 @@ impl SideRows {
         match self {
             Self::Collected(build_side) => Arc::clone(build_side),
             Self::Built(table) => Arc::clone(&table.lock().build_side),
+        }
+    }
+
+    /// The least and the greatest key of collected rows with integer keys.
+    pub(crate) fn key_range(&self) -> Option<RangeInclusive<i128>> {
+        match self {
+            Self::Collected(rows) => rows.key_range(),
+            Self::Built(_) => None,
         }
     }
 

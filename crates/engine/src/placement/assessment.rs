@@ -362,6 +362,7 @@ impl<'a> Assessment<'a> {
         let refusal = |shape| engine.history().refusal(shape);
         let device = engine.opened(self.config);
         let memory = device.map(|device| device.device().budget().limit());
+        let of_files = matches!(graph.pipeline(id).source, PipelineSource::Files { .. });
         for number in 0..graph.pipeline(id).build_sides.len() {
             let side = &graph.pipeline(id).get().build_sides[number];
             let (build_side, shape) = (self.keys.build_side(side), self.keys.build(side, graph));
@@ -383,7 +384,8 @@ impl<'a> Assessment<'a> {
             let side = &mut graph.pipeline_mut(id).build_sides[number];
             side.build = build;
             side.shape = Some(build_side);
-            side.rows_key = side.build.is_none().then(|| self.keys.build_side_rows(side));
+            let is_remembered = side.build.is_none() && of_files;
+            side.rows_key = is_remembered.then(|| self.keys.build_side_rows(side));
             if build.is_some() {
                 let rows = self.estimator.rows(side.plan.plan());
                 if let Some(memory) = memory {
