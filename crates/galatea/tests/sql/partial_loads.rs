@@ -47,6 +47,14 @@ impl Bed {
         }
     }
 
+    /// A bed with a file of [`ordered`] rows, with this number of rows in each row group.
+    pub(crate) async fn ordered(settings: &[(&str, &str)], count: i64, in_group: usize) -> Self {
+        let (bed, rows) = (Self::new(settings), ordered(count));
+        write(&bed.folder.path().join("a.parquet"), &rows, groups(in_group));
+        bed.register(&[rows]).await;
+        bed
+    }
+
     /// Registers the files of the folder, which have these rows.
     pub(crate) async fn register(&self, rows: &[RecordBatch]) {
         // Scans of Parquet files return views of strings.
@@ -106,10 +114,7 @@ pub(crate) fn groups(rows: usize) -> WriterProperties {
 
 #[tokio::test]
 async fn explain_analyze_shows_row_groups() {
-    let bed = Bed::new(&[]);
-    let rows = ordered(1000);
-    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
-    bed.register(&[rows]).await;
+    let bed = Bed::ordered(&[], 1000, 100).await;
     let sql = "SELECT s, sum(m) FROM t WHERE n BETWEEN 120 AND 130 GROUP BY s";
     let plan = bed.explained(sql).await;
     assert!(
@@ -131,10 +136,7 @@ async fn explain_analyze_shows_row_groups() {
 /// Row numbers select the rows of a sample, so it needs all of them.
 #[tokio::test]
 async fn samples_are_drawn_from_all_rows() {
-    let bed = Bed::new(&[]);
-    let rows = ordered(1000);
-    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
-    bed.register(&[rows]).await;
+    let bed = Bed::ordered(&[], 1000, 100).await;
     let sample = "TABLESAMPLE BERNOULLI (30) REPEATABLE (5)";
     let expected = {
         let sql = format!("SELECT n, m FROM t {sample}");
@@ -171,10 +173,7 @@ async fn samples_are_drawn_from_all_rows() {
 
 #[tokio::test]
 async fn joins_and_nested_queries_load_parts_of_one_file() {
-    let bed = Bed::new(&[]);
-    let rows = ordered(1000);
-    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
-    bed.register(&[rows]).await;
+    let bed = Bed::ordered(&[], 1000, 100).await;
     for sql in [
         "SELECT a.n, b.s FROM t a JOIN t b ON a.m = b.n WHERE a.n < 90 AND b.n < 40",
         "SELECT a.n, b.s FROM t a LEFT JOIN t b ON a.n = b.n AND b.n > 950 WHERE a.n > 900",
@@ -197,10 +196,7 @@ async fn joins_and_nested_queries_load_parts_of_one_file() {
 /// LIMIT alone skips no row groups.
 #[tokio::test]
 async fn limits_change_no_rows() {
-    let bed = Bed::new(&[]);
-    let rows = ordered(1000);
-    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
-    bed.register(&[rows]).await;
+    let bed = Bed::ordered(&[], 1000, 100).await;
     // The first rows of an order, or those that pass a filter, may be anywhere.
     for sql in [
         "SELECT n, m FROM t ORDER BY n DESC LIMIT 3",
@@ -216,10 +212,7 @@ async fn limits_change_no_rows() {
 /// Parameters of a prepared statement decide which rows are loaded.
 #[tokio::test]
 async fn parameters_load_other_rows() {
-    let bed = Bed::new(&[]);
-    let rows = ordered(1000);
-    write(&bed.folder.path().join("a.parquet"), &rows, groups(100));
-    bed.register(&[rows]).await;
+    let bed = Bed::ordered(&[], 1000, 100).await;
     for ctx in [&bed.pair.cpu, &bed.pair.gpu] {
         let prepare = "PREPARE part AS SELECT sum(n), min(s), count(*) FROM t WHERE n BETWEEN $1 AND $2";
         galatea::sql(ctx, prepare).await.expect("prepared");
