@@ -24,7 +24,7 @@ fn all() -> impl Iterator<Item = &'static super::Entry> {
     Paper::ALL.into_iter().flat_map(entries)
 }
 
-/// The text without the ages, which every commit can change.
+/// The page without its ages. Each commit can change these.
 fn without_ages(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("Age: "));
     lines.collect::<Vec<_>>().join("\n")

@@ -44,8 +44,8 @@ impl KeyBounds {
             })
     }
 
-    /// The bounds as predicates over the source's schema, for the statistics of files: none for types whose
-    /// statistics are not compared.
+    /// The bounds as predicates over the source's schema, to compare with the statistics of files. Empty for
+    /// types other than integers and dates, and for bounds that include NULL.
     pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Arc<dyn PhysicalExpr>> {
         let field = schema.field(self.column);
         let bound = |value: i128| {

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 impl Pipeline {
-    /// The bounds of columns whose values must be keys of a build side, because rows without a match are
-    /// dropped. `keys`: the range of the keys of a build side, by its number, if known.
+    /// The bounds of columns that the pipeline looks up in build sides on the host, if it drops rows without
+    /// a match. `keys` returns the range of the keys of a build side, by its number, if it is known.
     pub(crate) fn match_bounds(
         &self,
         plan: &PipelinePlan,

@@ -128,8 +128,8 @@ impl Timing {
             })
     }
 
-    /// The one-time work that a run of `took` seconds pays a share of. The predicted loss is as much too low
-    /// as the predicted time of the query.
+    /// The one-time work that a run of `took` seconds pays a share of. If the run takes longer than
+    /// predicted, its loss is larger by the same factor.
     pub(super) fn forgone(&self, took: f64) -> Vec<OneTime> {
         let factor = self.host.map_or(1.0, |predicted| took / predicted);
         let shares = forgone(&self.waiting).into_iter();

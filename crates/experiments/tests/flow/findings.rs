@@ -239,7 +239,7 @@ fn committed(file: &str) -> Vec<Row> {
     text.lines().skip(1).map(row).collect()
 }
 
-/// The findings that come from committed rows are those of the code.
+/// The code computes the committed findings from the committed rows.
 #[test]
 fn committed_findings_are_those_of_committed_rows() {
     let mut missing = Vec::new();
