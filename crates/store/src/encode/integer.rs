@@ -134,16 +134,10 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>], packing: Packing) -> L
     }
     let span = maximum.bits().wrapping_sub(minimum.bits());
     let divisor = common.value;
-    let narrowed = span.checked_div(divisor).unwrap_or(0);
-    let width = Width::for_maximum(narrowed);
-    let factor = if width < Width::for_maximum(span) {
-        divisor
-    } else {
-        1
-    };
-    let greatest = if factor > 1 { narrowed } else { span };
-    let local = || pack(pieces, (rows, greatest), (minimum, factor), packing);
-    let codes = match width {
+    let space = CodeSpace::new(span, divisor);
+    let factor = space.factor;
+    let local = || pack(pieces, rows, (minimum, space), packing);
+    let codes = match space.width {
         Width::Zero => Codes::Zero(rows),
         _ if let Some(packed) = local() => Codes::Packed(packed),
         Width::One => Codes::One(write(pieces, rows, minimum, factor)),
@@ -154,8 +148,40 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>], packing: Packing) -> L
     LocalIntegers {
         range: Some((minimum.wide(), maximum.wide())),
         divisor,
-        factor: factor.max(1),
+        factor,
         codes,
+    }
+}
+
+/// The codes `(value - minimum) / factor` of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CodeSpace {
+    /// The narrowest width of the greatest code.
+    pub(super) width: Width,
+    /// The common divisor if dividing narrows the codes, else 1.
+    pub(super) factor: u64,
+    /// The greatest code.
+    pub(super) greatest: u64,
+}
+
+impl CodeSpace {
+    /// The codes of values with this difference between their extremes, and with this common divisor of
+    /// their differences: 0 if there is one value only.
+    pub(super) fn new(span: u64, divisor: u64) -> Self {
+        let narrowed = span.checked_div(divisor).unwrap_or(0);
+        let (width, plain) = (Width::for_maximum(narrowed), Width::for_maximum(span));
+        match width < plain && divisor > 1 {
+            true => Self {
+                width,
+                factor: divisor,
+                greatest: narrowed,
+            },
+            false => Self {
+                width: plain,
+                factor: 1,
+                greatest: span,
+            },
+        }
     }
 }
 
@@ -175,52 +201,86 @@ pub(crate) fn extremes<T: Integer>(pieces: &[Piece<'_, T>]) -> Option<(T, T)> {
 /// Blocks after which the packing of a chunk is judged.
 const JUDGED: usize = 16;
 
-/// The codes of a chunk up to `greatest`, packed; none if that is off or does not save enough.
+/// Packs the codes of a chunk, block by block, as long as that pays.
+#[derive(Debug)]
+pub(super) struct BlockPacker {
+    packed: LocalPacked,
+    packing: Packing,
+    width: Width,
+    /// Codes of the next block.
+    block: [u64; BLOCK_CODES],
+    held: usize,
+    blocks: usize,
+    pays: bool,
+}
+
+impl BlockPacker {
+    /// No codes yet, of `rows` codes of this space; none if packing is off, or does not pay for any codes.
+    pub(super) fn new(rows: usize, space: CodeSpace, packing: Packing) -> Option<Self> {
+        if !packing.is_worth(rows * space.width.bytes()) {
+            return None;
+        }
+        Some(Self {
+            packed: LocalPacked::new(rows, space.greatest)?,
+            packing,
+            width: space.width,
+            block: [0; BLOCK_CODES],
+            held: 0,
+            blocks: 0,
+            pays: true,
+        })
+    }
+
+    /// Adds the codes of values. Does nothing once packing does not pay.
+    #[inline(always)]
+    pub(super) fn add<T: Copy>(&mut self, mut values: &[T], mut code: impl FnMut(T) -> u64) {
+        while self.pays && !values.is_empty() {
+            let (now, rest) = values.split_at(values.len().min(BLOCK_CODES - self.held));
+            for (target, value) in self.block[self.held..].iter_mut().zip(now) {
+                *target = code(*value);
+            }
+            self.held += now.len();
+            values = rest;
+            if self.held == BLOCK_CODES {
+                self.held = 0;
+                self.blocks += 1;
+                self.pays = self.packed.add(&self.block)
+                    && (self.blocks != JUDGED || self.packed.pays_so_far(self.packing, self.width));
+            }
+        }
+    }
+
+    /// The packed codes, if packing pays.
+    pub(super) fn finish(mut self) -> Option<LocalPacked> {
+        let pays = self.pays && (self.held == 0 || self.packed.add(&self.block[..self.held]));
+        pays.then_some(self.packed)
+    }
+}
+
+/// The codes of a chunk, packed; none if that is off or does not save enough.
 fn pack<T: Integer>(
     pieces: &[Piece<'_, T>],
-    (rows, greatest): (usize, u64),
-    (minimum, factor): (T, u64),
+    rows: usize,
+    (minimum, space): (T, CodeSpace),
     packing: Packing,
 ) -> Option<LocalPacked> {
-    let width = Width::for_maximum(greatest);
-    if !packing.is_worth(rows * width.bytes()) {
-        return None;
-    }
-    let mut packed = LocalPacked::new(rows, greatest)?;
-    let (base, divisor) = (minimum.bits(), Divisor::new(factor.max(1)));
-    let mut block = [0_u64; BLOCK_CODES];
-    let (mut held, mut blocks, mut pays) = (0, 0, true);
+    let mut packer = BlockPacker::new(rows, space, packing)?;
+    let (base, divisor) = (minimum.bits(), Divisor::new(space.factor));
     for piece in pieces {
-        piece.for_each_block(minimum, |mut values| {
-            while pays && !values.is_empty() {
-                let (now, rest) = values.split_at(values.len().min(BLOCK_CODES - held));
-                let codes = block[held..].iter_mut().zip(now);
-                match factor {
-                    0 | 1 => codes.for_each(|(code, value)| *code = value.bits().wrapping_sub(base)),
-                    _ => codes.for_each(|(code, value)| {
-                        *code = divisor.divide(value.bits().wrapping_sub(base));
-                    }),
-                }
-                held += now.len();
-                values = rest;
-                if held == BLOCK_CODES {
-                    held = 0;
-                    blocks += 1;
-                    pays = packed.add(&block) && (blocks != JUDGED || packed.pays_so_far(packing, width));
-                }
-            }
+        piece.for_each_block(minimum, |values| match space.factor {
+            1 => packer.add(values, |value| value.bits().wrapping_sub(base)),
+            _ => packer.add(values, |value| divisor.divide(value.bits().wrapping_sub(base))),
         });
     }
-    pays &= held == 0 || packed.add(&block[..held]);
-    pays.then_some(packed)
+    packer.finish()
 }
 
 fn write<T: Integer, C: Code>(pieces: &[Piece<'_, T>], rows: usize, minimum: T, factor: u64) -> Vec<C> {
     let mut codes = Vec::with_capacity(rows);
     let base = minimum.bits();
-    let divisor = Divisor::new(factor.max(1));
+    let divisor = Divisor::new(factor);
     for piece in pieces {
-        if factor <= 1 {
+        if factor == 1 {
             piece.for_each_block(minimum, |block| {
                 codes.extend(
                     block

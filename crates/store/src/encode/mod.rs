@@ -19,11 +19,13 @@
 mod chunk;
 mod codes;
 mod decoded;
-pub(crate) mod dictionary;
+mod dictionary;
 mod encoder;
 mod fixed;
+mod indexed;
 mod integer;
 mod kind;
+mod merge;
 mod plan;
 mod slabs;
 mod slots;
@@ -31,8 +33,9 @@ pub(crate) mod string;
 
 pub(crate) use self::chunk::LocalChunk;
 pub(crate) use self::decoded::Decoded;
-pub use self::dictionary::strings_array;
 pub(crate) use self::encoder::ColumnEncoder;
+pub(crate) use self::indexed::{Indexed, IndexedValues};
 pub(crate) use self::integer::greatest_common_divisor;
 pub use self::kind::supports_type;
+pub use self::merge::strings_array;
 pub(crate) use self::plan::Plan;

@@ -8,11 +8,12 @@ use rayon::prelude::*;
 
 use super::chunk::{LocalChunk, LocalValues};
 use super::codes::Codes;
-use super::dictionary::{LocalDictionary, Merged, merge, rank_zone};
+use super::dictionary::LocalDictionary;
 use super::encoder::ColumnEncoder;
 use super::fixed::{float_zone, integer_zone};
 use super::integer::{Frame, LocalIntegers};
 use super::kind::Kind;
+use super::merge::{Merged, merge, rank_zone};
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::slots::SlotChunks;
 use super::string::{Offsets, string_zone};

@@ -6,9 +6,9 @@ use galatea_device::HostView;
 
 use super::chunk::{LocalChunk, LocalValues};
 use super::codes::Codes;
-use super::dictionary::rank_zone;
 use super::fixed::integer_zone;
 use super::integer::LocalIntegers;
+use super::merge::rank_zone;
 use crate::column::{Chunk, Encoding, Width, Zone};
 use crate::layout::{CodeMeaning, SlotLayout};
 

@@ -13,8 +13,7 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
-use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
-use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::basic::Type as PhysicalType;
 use ::parquet::schema::types::SchemaDescriptor;
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::cast_with_options;
@@ -25,7 +24,7 @@ use galatea_parquet::{ColumnShape, Lanes};
 use rayon::prelude::*;
 
 use super::column_bytes::{ColumnBytes, Piece, read_pieces};
-use super::column_shape::column_shape;
+use super::column_shape::{column_shape, only_dictionary_pages};
 use super::files::TableFiles;
 use crate::damage::contained;
 use crate::decode::{STRICT, plain_type};
@@ -243,12 +242,34 @@ impl Readers {
         .collect()
     }
 
-    /// Decodes one column of one chunk with the parquet crate, and encodes it.
+    /// Decodes one column of one chunk on the host, and encodes it.
     fn encode_chunk(
         &self,
         encoder: &ChunkEncoder,
         chunk: usize,
         column: usize,
+        fetched: Fetched,
+    ) -> Result<LocalChunk> {
+        if let Some(shape) = self.shape_of_indices(chunk, column) {
+            encoder.cancellation.check()?;
+            let bytes = self.read_all(chunk, column, fetched)?;
+            let pieces = bytes.iter().flatten().flatten();
+            let length: usize = pieces.map(|piece| piece.bytes.len()).sum();
+            let rows = self.indexed_rows((chunk, column), &shape, &bytes);
+            let encoded = rows.and_then(|rows| encoder.encoders[column].encode_indexed(&rows));
+            return match encoded {
+                Some(encoded) => encoder.account(encoded, length as u64),
+                None => self.encode_values(encoder, (chunk, column), bytes.into_iter().map(Some).collect()),
+            };
+        }
+        self.encode_values(encoder, (chunk, column), fetched)
+    }
+
+    /// Decodes the values of one column of one chunk with the parquet crate, and encodes them.
+    fn encode_values(
+        &self,
+        encoder: &ChunkEncoder,
+        (chunk, column): (usize, usize),
         fetched: Fetched,
     ) -> Result<LocalChunk> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
@@ -416,14 +437,6 @@ fn cheapest(stored: &DataType, table: &DataType, physical: PhysicalType) -> Data
         ) => DataType::BinaryView,
         _ => stored.clone(),
     }
-}
-
-/// Whether the values of a column chunk are all in its dictionary page.
-fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
-    column.dictionary_page_offset().is_some()
-        && column.page_encoding_stats_mask().is_some_and(|mask| {
-            mask.is_only(PageEncoding::RLE_DICTIONARY) || mask.is_only(PageEncoding::PLAIN_DICTIONARY)
-        })
 }
 
 /// Decodes a row group, or the `partial` ranges of its rows.

@@ -1,9 +1,11 @@
-//! The columns of files that the device decodes to the same values as the host.
+//! The columns of files that the device, or the decoder of dictionary indices, decodes to the same values as
+//! the parquet crate.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use galatea_kernels::ParquetForm;
 use galatea_parquet::{ColumnShape, ValueKind};
-use parquet::basic::Type as PhysicalType;
+use parquet::basic::{Encoding, Type as PhysicalType};
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::decode::plain_type;
@@ -43,4 +45,12 @@ pub(super) fn column_shape(
         }
     };
     same.then_some(shape)
+}
+
+/// Whether the values of a column chunk are all in its dictionary page.
+pub(super) fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
+    column.dictionary_page_offset().is_some()
+        && column.page_encoding_stats_mask().is_some_and(|mask| {
+            mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY)
+        })
 }

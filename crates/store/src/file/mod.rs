@@ -28,6 +28,8 @@ mod disk;
 mod files;
 mod format;
 mod guarded;
+mod hybrid;
+mod indices;
 mod load;
 mod native;
 mod on_device;

@@ -19,7 +19,7 @@ fn page_decoder() -> Arc<PageDecoder> {
 }
 
 /// Asserts equal encodings, zones and bytes.
-fn assert_same_column(host: &Column, device: &Column, context: &str) {
+pub(crate) fn assert_same_column(host: &Column, device: &Column, context: &str) {
     assert_eq!(host.name, device.name, "{context}");
     assert_eq!(
         format!("{:?}", host.encoding),
@@ -41,7 +41,7 @@ fn assert_same_column(host: &Column, device: &Column, context: &str) {
     }
 }
 
-async fn all_columns(store: &Arc<Store>, context: &SessionContext) -> TableView {
+pub(crate) async fn all_columns(store: &Arc<Store>, context: &SessionContext) -> TableView {
     let table = file_table(context, store, "select * from t").await;
     let all: Vec<usize> = (0..ColumnSource::schema(table.as_ref()).fields().len()).collect();
     table.load(&all, &LoadHints::default(), None).await.unwrap()

@@ -9,6 +9,7 @@ mod disk;
 mod disk_files;
 mod encoding;
 mod files;
+mod indices;
 mod layout;
 mod layout_in_use;
 mod pages;

@@ -1,0 +1,227 @@
+//! The hybrid of runs and bit-packed numbers that Parquet stores levels and dictionary indices in.
+
+/// Numbers that are packed together.
+const GROUP: usize = 8;
+
+/// Reads numbers of up to 32 bits.
+#[derive(Debug, Clone)]
+pub(super) struct Hybrid<'a> {
+    bytes: &'a [u8],
+    width: u32,
+}
+
+impl<'a> Hybrid<'a> {
+    /// The numbers of `width` bits in these bytes; none if that is more than 32 bits.
+    pub(super) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
+        (width <= u32::BITS).then_some(Self { bytes, width })
+    }
+
+    /// Appends the first `count` numbers to `target`; none if the bytes have fewer.
+    pub(super) fn read(mut self, count: usize, target: &mut Vec<u32>) -> Option<()> {
+        let end = target.len() + count;
+        target.reserve(count.min(self.bytes.len().saturating_mul(GROUP)));
+        while target.len() < end {
+            let left = end - target.len();
+            let header = self.header()?;
+            let length = usize::try_from(header >> 1).ok()?;
+            if header & 1 == 0 {
+                let number = self.repeated()?;
+                target.resize(target.len() + left.min(length), number);
+            } else {
+                let groups = length.min(left.div_ceil(GROUP));
+                let stored = length.checked_mul(self.width as usize)?;
+                // The last run may be cut off behind its last number.
+                let packed = self.bytes.get(..groups * self.width as usize)?;
+                self.bytes = self.bytes.get(stored..).unwrap_or_default();
+                UNPACKERS[self.width as usize](packed, groups, target);
+                target.truncate(end);
+            }
+        }
+        Some(())
+    }
+
+    /// The number of ones among the first `count` numbers of one bit; none if the bytes have fewer numbers.
+    pub(super) fn ones(mut self, count: usize) -> Option<usize> {
+        let (mut left, mut ones) = (count, 0);
+        while left > 0 {
+            let header = self.header()?;
+            let length = usize::try_from(header >> 1).ok()?;
+            if header & 1 == 0 {
+                let read = left.min(length);
+                ones += if self.repeated()? == 0 { 0 } else { read };
+                left -= read;
+            } else {
+                let read = left.min(length.checked_mul(GROUP)?);
+                let packed = self.bytes.get(..read.div_ceil(GROUP))?;
+                self.bytes = self.bytes.get(length..).unwrap_or_default();
+                let (whole, rest) = packed.split_at(read / GROUP);
+                ones += whole.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+                let mask = (1_u8 << (read % GROUP)) - 1;
+                ones += rest
+                    .iter()
+                    .map(|byte| (byte & mask).count_ones() as usize)
+                    .sum::<usize>();
+                left -= read;
+            }
+        }
+        Some(ones)
+    }
+
+    /// A number in bytes of seven bits.
+    fn header(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// The number of a run.
+    fn repeated(&mut self) -> Option<u32> {
+        let (stored, rest) = self.bytes.split_at_checked(self.width.div_ceil(8) as usize)?;
+        self.bytes = rest;
+        let mut bytes = [0; 4];
+        bytes[..stored.len()].copy_from_slice(stored);
+        Some(u32::from_le_bytes(bytes))
+    }
+}
+
+/// Appends groups of numbers with `BITS` bits each.
+fn unpack<const BITS: usize>(packed: &[u8], groups: usize, target: &mut Vec<u32>) {
+    let mask = (1_u64 << BITS) - 1;
+    if BITS == 0 {
+        target.resize(target.len() + groups * GROUP, 0);
+        return;
+    }
+    for stored in packed.chunks_exact(BITS) {
+        // Behind the group, zeros: the last number is read with the seven bytes after its first one.
+        let mut bytes = [0_u8; 32 + 8];
+        bytes[..BITS].copy_from_slice(stored);
+        let number = |index: usize| {
+            let bit = index * BITS;
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[bit / 8..bit / 8 + 8]);
+            (u64::from_le_bytes(word) >> (bit % 8) & mask) as u32
+        };
+        let numbers: [u32; GROUP] = std::array::from_fn(number);
+        target.extend_from_slice(&numbers);
+    }
+}
+
+/// [`unpack`] for a number of bits.
+type Unpack = fn(&[u8], usize, &mut Vec<u32>);
+
+/// [`unpack`] for each number of bits.
+const UNPACKERS: [Unpack; u32::BITS as usize + 1] = {
+    macro_rules! unpackers {
+        ($($bits:literal)*) => { [$(unpack::<$bits>),*] };
+    }
+    unpackers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packs numbers, whose count is a multiple of eight, with a header.
+    fn packed(numbers: &[u32], width: u32) -> Vec<u8> {
+        let mut bytes = vec![(numbers.len() / GROUP) as u8 * 2 + 1];
+        let mut bits = 0_u128;
+        let mut held = 0;
+        for number in numbers {
+            bits |= u128::from(*number) << held;
+            held += width;
+            while held >= 8 {
+                bytes.push(bits as u8);
+                bits >>= 8;
+                held -= 8;
+            }
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
+        let mut numbers = vec![7];
+        Hybrid::new(bytes, width)?.read(count, &mut numbers)?;
+        assert_eq!(numbers.remove(0), 7, "numbers are appended");
+        Some(numbers)
+    }
+
+    #[test]
+    fn packed_numbers_of_every_width_are_read() {
+        for width in 1..=32 {
+            let numbers: Vec<u32> = (0..40_u32)
+                .map(|number| number.wrapping_mul(0x9e37_79b9) >> (32 - width))
+                .collect();
+            let bytes = packed(&numbers, width);
+            for count in [0, 1, 7, 8, 9, 39, 40] {
+                assert_eq!(
+                    read(&bytes, width, count).as_deref(),
+                    Some(&numbers[..count]),
+                    "{width} bits"
+                );
+            }
+            assert_eq!(read(&bytes, width, 41), None, "{width} bits");
+            assert_eq!(read(&bytes[..bytes.len() - 1], width, 40), None, "{width} bits");
+        }
+    }
+
+    #[test]
+    fn runs_and_packed_numbers_alternate() {
+        // 300 times 5, then 8 packed numbers, then 3 times 4095.
+        let mut bytes = vec![0xd8, 0x04, 5, 0];
+        let numbers = [1, 2, 3, 4, 5, 6, 7, 4000];
+        bytes.extend(packed(&numbers, 12));
+        bytes.extend([6, 0xff, 0x0f]);
+        let expected = [vec![5; 300], numbers.to_vec(), vec![4095; 3]].concat();
+        assert_eq!(read(&bytes, 12, 311).as_ref(), Some(&expected));
+        assert_eq!(read(&bytes, 12, 304).as_deref(), Some(&expected[..304]));
+        assert_eq!(read(&bytes, 12, 312), None);
+    }
+
+    #[test]
+    fn numbers_without_bits_are_zero() {
+        assert_eq!(read(&[22], 0, 11), Some(vec![0; 11]));
+        assert_eq!(read(&[5], 0, 11), Some(vec![0; 11]));
+    }
+
+    #[test]
+    fn ones_are_counted() {
+        // Ten ones, then 1101 0010 1111 1111, then four zeros.
+        let levels = [20, 1, 5, 0x4b, 0xff, 8, 0];
+        for (count, ones) in [
+            (0, 0),
+            (9, 9),
+            (10, 10),
+            (11, 11),
+            (12, 12),
+            (13, 12),
+            (18, 14),
+            (23, 19),
+            (26, 22),
+            (30, 22),
+        ] {
+            let hybrid = Hybrid::new(&levels, 1).expect("one bit");
+            assert_eq!(hybrid.ones(count), Some(ones), "{count}");
+            assert_eq!(
+                read(&levels, 1, count).map(|levels| levels.iter().sum::<u32>() as usize),
+                Some(ones)
+            );
+        }
+        assert_eq!(Hybrid::new(&levels, 1).expect("one bit").ones(31), None);
+    }
+
+    #[test]
+    fn false_lengths_are_refused_without_memory() {
+        assert!(Hybrid::new(&[], 33).is_none());
+        let endless = [0xff; 10];
+        assert_eq!(read(&endless, 4, 8), None);
+        let long = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        assert_eq!(read(&long, 32, usize::MAX / 2), None);
+    }
+}
