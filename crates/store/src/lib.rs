@@ -7,6 +7,7 @@
 //! memory. [`layout`] describes columns laid out for the banks of shared memory.
 #![forbid(unsafe_code)]
 
+mod bits;
 mod catalog;
 mod change;
 pub mod column;
@@ -18,6 +19,7 @@ mod digest;
 mod disk_cache;
 mod encode;
 pub mod error;
+mod extremes;
 mod file;
 mod guard;
 mod ingest;

@@ -22,13 +22,12 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 use galatea_device::HostView;
 
+use crate::bits::{GROUP, MOST_BITS, PackedCode};
 use crate::column::Width;
+use crate::extremes::extremes_with;
 
 /// Codes of a block.
 pub const BLOCK_CODES: usize = 512;
-
-/// Maximum number of bits of a packed code.
-const MOST_BITS: u32 = 32;
 
 /// Unit of a block's place, in bytes: the size of a vector load.
 const UNIT: usize = 16;
@@ -74,9 +73,10 @@ struct PackedBlock {
 
 impl PackedBlock {
     /// The block of these codes, at most [`BLOCK_CODES`], at a place; none if they are too far apart.
-    fn of(codes: &[u64], place: usize) -> Option<Self> {
-        let least = codes.iter().copied().min().unwrap_or(0);
-        let greatest = codes.iter().copied().max().unwrap_or(0);
+    fn of<C: PackedCode>(codes: &[C], place: usize) -> Option<Self> {
+        let extremes = codes.first().map(|first| extremes_with((*first, *first), codes));
+        let (least, greatest) =
+            extremes.map_or((0, 0), |(least, greatest)| (least.widen(), greatest.widen()));
         let bits = u64::BITS - (greatest - least).leading_zeros();
         Some(Self {
             least,
@@ -109,42 +109,6 @@ impl PackedBlock {
 /// Words of the zeros after the last block.
 const ZEROS: usize = UNIT / 4;
 
-/// Codes that are packed with constant shifts. They fill whole words, for any number of bits.
-const GROUP: usize = 32;
-
-/// Packs codes with `BITS` bits each, less `least`, into `words`, whose rest is zeroed.
-fn pack_with<const BITS: usize>(codes: &[u64], least: u64, mut words: &mut [u32]) {
-    for group in codes.chunks(GROUP) {
-        let mut distances = [0_u32; GROUP];
-        for (distance, code) in distances.iter_mut().zip(group) {
-            *distance = (code - least) as u32;
-        }
-        let mut packed = [0_u32; GROUP + 1];
-        for (row, distance) in distances.into_iter().enumerate() {
-            let (word, shift) = (row * BITS / 32, row * BITS % 32);
-            packed[word] |= distance << shift;
-            if shift + BITS > 32 {
-                packed[word + 1] |= distance >> (32 - shift);
-            }
-        }
-        let (target, rest) = words.split_at_mut(BITS.min(words.len()));
-        target.copy_from_slice(&packed[..target.len()]);
-        words = rest;
-    }
-    words.fill(0);
-}
-
-/// [`pack_with`] for a number of bits.
-type Pack = fn(&[u64], u64, &mut [u32]);
-
-/// [`pack_with`] for each number of bits.
-const PACKERS: [Pack; MOST_BITS as usize + 1] = {
-    macro_rules! packers {
-        ($($bits:literal)*) => { [$(pack_with::<$bits>),*] };
-    }
-    packers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
-};
-
 /// Directory of the codes of a chunk. It is built block by block, before memory for the codes is allocated.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
@@ -165,7 +129,7 @@ impl Directory {
 
     /// Adds the next block. Returns false if its codes are too far apart.
     #[must_use]
-    pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
+    pub(crate) fn add<C: PackedCode>(&mut self, codes: &[C]) -> bool {
         let Some(block) = PackedBlock::of(codes, self.end) else {
             return false;
         };
@@ -210,7 +174,7 @@ impl Packer<'_> {
         let Some(block) = self.blocks.next() else { return };
         let (words, rest) = std::mem::take(&mut self.rest).split_at_mut(block.units(codes.len()) * UNIT / 4);
         self.rest = rest;
-        PACKERS[block.bits as usize](codes, block.least, words);
+        u64::PACKERS[block.bits as usize](codes, block.least, words);
     }
 
     /// Zeroes the words behind the last block.
@@ -248,7 +212,7 @@ impl LocalPacked {
     /// Adds the next block: [`BLOCK_CODES`] codes, or the last ones. Returns false if there are too many or
     /// if they are too far apart.
     #[must_use]
-    pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
+    pub(crate) fn add(&mut self, codes: &[u32]) -> bool {
         if !self.directory.add(codes) {
             return false;
         }
@@ -258,7 +222,7 @@ impl LocalPacked {
         let start = self.words.len() - ZEROS;
         let end = start + block.units(codes.len()) * UNIT / 4;
         self.words.resize(end + ZEROS, 0);
-        PACKERS[block.bits as usize](codes, block.least, &mut self.words[start..end]);
+        u32::PACKERS[block.bits as usize](codes, block.least, &mut self.words[start..end]);
         true
     }
 
@@ -473,7 +437,8 @@ mod tests {
             for bits in 0..=32 {
                 let codes = random(rows, bits, u64::from(bits) + 9);
                 let mut local = LocalPacked::new(rows, (1 << bits) - 1).expect("32 bits at most");
-                assert!(codes.chunks(BLOCK_CODES).all(|block| local.add(block)));
+                let narrow: Vec<u32> = codes.iter().map(|code| *code as u32).collect();
+                assert!(narrow.chunks(BLOCK_CODES).all(|block| local.add(block)));
                 let mut bytes = vec![0xa5; local.directory().bytes().div_ceil(8) * 8];
                 let mut aligned = vec![0_u64; bytes.len() / 8];
                 local.write(&mut bytemuck::cast_slice_mut(&mut aligned)[..local.directory().bytes()]);

@@ -14,6 +14,7 @@ use arrow::buffer::NullBuffer;
 
 use super::codes::{Code, Codes, Divisor};
 use crate::column::Width;
+use crate::extremes::extremes_with;
 use crate::packed::{BLOCK_CODES, LocalPacked, Packing};
 
 /// Values per block: small enough to stay in the first-level cache between the loops over it.
@@ -127,8 +128,7 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>], packing: Packing) -> L
     let mut common = CommonDivisor::default();
     for piece in pieces {
         piece.for_each_block(anchor, |block| {
-            minimum = block.iter().fold(minimum, |extreme, value| extreme.min(*value));
-            maximum = block.iter().fold(maximum, |extreme, value| extreme.max(*value));
+            (minimum, maximum) = extremes_with((minimum, maximum), block);
             common.absorb(block, anchor);
         });
     }
@@ -191,8 +191,7 @@ pub(crate) fn extremes<T: Integer>(pieces: &[Piece<'_, T>]) -> Option<(T, T)> {
     let (mut minimum, mut maximum) = (anchor, anchor);
     for piece in pieces {
         piece.for_each_block(anchor, |block| {
-            minimum = block.iter().fold(minimum, |extreme, value| extreme.min(*value));
-            maximum = block.iter().fold(maximum, |extreme, value| extreme.max(*value));
+            (minimum, maximum) = extremes_with((minimum, maximum), block);
         });
     }
     Some((minimum, maximum))
@@ -208,7 +207,7 @@ pub(super) struct BlockPacker {
     packing: Packing,
     width: Width,
     /// Codes of the next block.
-    block: [u64; BLOCK_CODES],
+    block: [u32; BLOCK_CODES],
     held: usize,
     blocks: usize,
     pays: bool,
@@ -237,7 +236,8 @@ impl BlockPacker {
         while self.pays && !values.is_empty() {
             let (now, rest) = values.split_at(values.len().min(BLOCK_CODES - self.held));
             for (target, value) in self.block[self.held..].iter_mut().zip(now) {
-                *target = code(*value);
+                // Codes up to the greatest have 32 bits, otherwise there is no packer.
+                *target = code(*value) as u32;
             }
             self.held += now.len();
             values = rest;

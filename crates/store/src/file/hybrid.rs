@@ -93,23 +93,31 @@ impl<'a> Hybrid<'a> {
 
 /// Appends groups of numbers with `BITS` bits each.
 fn unpack<const BITS: usize>(packed: &[u8], groups: usize, target: &mut Vec<u32>) {
-    let mask = (1_u64 << BITS) - 1;
-    if BITS == 0 {
-        target.resize(target.len() + groups * GROUP, 0);
-        return;
+    let start = target.len();
+    target.resize(start + groups * GROUP, 0);
+    let mut at = 0;
+    for numbers in target[start..].chunks_exact_mut(GROUP) {
+        // A number is read with the seven bytes after its first one.
+        match packed.get(at..at + BITS + 8) {
+            Some(window) => unpack_group::<BITS>(window, numbers),
+            None => {
+                let mut window = [0; 32 + 8];
+                window[..BITS].copy_from_slice(&packed[at..at + BITS]);
+                unpack_group::<BITS>(&window, numbers);
+            }
+        }
+        at += BITS;
     }
-    for stored in packed.chunks_exact(BITS) {
-        // Behind the group, zeros: the last number is read with the seven bytes after its first one.
-        let mut bytes = [0_u8; 32 + 8];
-        bytes[..BITS].copy_from_slice(stored);
-        let number = |index: usize| {
-            let bit = index * BITS;
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[bit / 8..bit / 8 + 8]);
-            (u64::from_le_bytes(word) >> (bit % 8) & mask) as u32
-        };
-        let numbers: [u32; GROUP] = std::array::from_fn(number);
-        target.extend_from_slice(&numbers);
+}
+
+#[inline(always)]
+fn unpack_group<const BITS: usize>(window: &[u8], numbers: &mut [u32]) {
+    let mask = (1_u64 << BITS) - 1;
+    for (index, number) in numbers.iter_mut().enumerate() {
+        let bit = index * BITS;
+        let mut word = [0; 8];
+        word.copy_from_slice(&window[bit / 8..bit / 8 + 8]);
+        *number = (u64::from_le_bytes(word) >> (bit % 8) & mask) as u32;
     }
 }
 
