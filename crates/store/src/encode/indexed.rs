@@ -170,12 +170,11 @@ fn integers<I: Indexed>(groups: &[I], rows: usize, packing: Packing) -> Option<L
         let divisor = Divisor::new(space.factor);
         // Values that no row has may be outside of the range. Their codes are not used.
         let code = |value: &i64| divisor.divide(value.wrapping_sub(found.minimum) as u64);
-        let tables = dictionaries
-            .iter()
-            .map(|values| values.iter().map(code).chain([0]).collect());
-        let mut lookup = Lookup::new(tables.collect());
-        let codes = lookup.codes(groups, rows, space, packing)?;
-        let now = Range::of(&dictionaries, &lookup.met);
+        let (codes, met) = match u32::try_from(space.greatest) {
+            Ok(_) => Lookup::<u32>::of(&dictionaries, code).codes(groups, rows, space, packing)?,
+            Err(_) => Lookup::<u64>::of(&dictionaries, code).codes(groups, rows, space, packing)?,
+        };
+        let now = Range::of(&dictionaries, &met);
         if now == range {
             return Some(LocalIntegers {
                 range: Some((found.minimum.into(), found.maximum.into())),
@@ -188,43 +187,54 @@ fn integers<I: Indexed>(groups: &[I], rows: usize, packing: Packing) -> Option<L
     }
 }
 
-/// The code of each value, and of NULL, by dictionary.
-struct Lookup {
-    tables: Vec<Vec<u64>>,
+/// The code of each value, and of NULL, by dictionary. The narrower the codes, the more of them are in the
+/// processor's cache.
+struct Lookup<E> {
+    tables: Vec<Vec<E>>,
     met: Met,
 }
 
-impl Lookup {
-    fn new(tables: Vec<Vec<u64>>) -> Self {
+impl<E: Code> Lookup<E> {
+    fn new(tables: Vec<Vec<E>>) -> Self {
         Self {
             met: tables.iter().map(|codes| vec![false; codes.len()]).collect(),
             tables,
         }
     }
 
-    /// The codes of all rows, packed if that pays.
+    /// The codes of integers.
+    fn of(dictionaries: &[&[i64]], code: impl Fn(&i64) -> u64) -> Self {
+        let tables = dictionaries.iter().map(|values| {
+            let codes = values.iter().map(&code).chain([0]);
+            codes.map(E::truncate).collect()
+        });
+        Self::new(tables.collect())
+    }
+
+    /// The codes of all rows, packed if that pays, and the values that they have.
     fn codes<I: Indexed>(
-        &mut self,
+        mut self,
         groups: &[I],
         rows: usize,
         space: CodeSpace,
         packing: Packing,
-    ) -> Option<Codes> {
+    ) -> Option<(Codes, Met)> {
         if let Some(mut packer) = BlockPacker::new(rows, space, packing) {
             let intact = self.for_each_piece(groups, |_, indices, table, met| {
                 packer.add(indices, |index| {
                     met[index as usize] = true;
-                    table[index as usize]
+                    table[index as usize].widen()
                 });
             });
             if !intact {
                 return None;
             }
             if let Some(packed) = packer.finish() {
-                return Some(Codes::Packed(packed));
+                return Some((Codes::Packed(packed), self.met));
             }
         }
-        self.plain_codes(groups, rows, space.width, |_, _| {})
+        let codes = self.plain_codes(groups, rows, space.width, |_, _| {})?;
+        Some((codes, self.met))
     }
 
     /// The codes of all rows, of this width. `also` is called with the number of each dictionary and the
@@ -258,7 +268,7 @@ impl Lookup {
         let intact = self.for_each_piece(groups, |number, indices, table, met| {
             codes.extend(indices.iter().map(|index| {
                 met[*index as usize] = true;
-                C::truncate(table[*index as usize])
+                C::truncate(table[*index as usize].widen())
             }));
             also(number, indices);
         });
@@ -270,7 +280,7 @@ impl Lookup {
     fn for_each_piece<I: Indexed>(
         &mut self,
         groups: &[I],
-        mut visit: impl FnMut(usize, &[u32], &[u64], &mut [bool]),
+        mut visit: impl FnMut(usize, &[u32], &[E], &mut [bool]),
     ) -> bool {
         let mut of_groups = groups.iter().zip(&self.tables).zip(&mut self.met).enumerate();
         of_groups.all(|(number, ((group, table), met))| {
