@@ -14,6 +14,7 @@
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
 //! float_decimals  decimals compared or united with floats are floats
+//! float_constants  columns of files are not constant by statistics without NaN
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
@@ -30,6 +31,7 @@
 mod aggregates;
 mod deviations;
 mod float_compare;
+mod float_constants;
 mod float_decimals;
 mod float_distinct;
 mod float_extremes;
@@ -99,8 +101,9 @@ pub fn optimizer_rules(
     all
 }
 
-/// The session's physical rules, including ours: one NaN for grouping, comparisons and the keys of sorts and
-/// joins; sort-merge joins with filters are hidden from projection push-down; no sort moves below an OFFSET.
+/// The session's physical rules, including ours: no constants of floats by statistics of files; one NaN for
+/// grouping, comparisons and the keys of sorts and joins; sort-merge joins with filters are hidden from
+/// projection push-down; no sort moves below an OFFSET.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
@@ -112,6 +115,7 @@ pub fn physical_rules(
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = rules.collect();
+    all.insert(0, Arc::new(float_constants::NoFloatConstants));
     // Before rows are repartitioned by keys. Placement is inserted in front of it.
     let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
     let at = after.map_or(0, |at| at + 1);
