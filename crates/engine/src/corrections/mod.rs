@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
+//! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! list_lengths    the length of a list is the number of its elements
 //! struct_fields   a field of a NULL struct is NULL
@@ -48,6 +49,7 @@ mod nullable_subqueries;
 mod offsets;
 mod one_row;
 mod same_names;
+mod set_comparisons;
 mod set_operations;
 mod struct_fields;
 mod subqueries;
@@ -87,6 +89,7 @@ pub fn optimizer_rules(
     let rules = rules.iter().map(|rule| match rule.name() {
         "extract_equijoin_predicate" => null_keys::EqualKeys::around(rule),
         "eliminate_cross_join" => null_keys::MergeJoins::around(rule),
+        "rewrite_set_comparison" => set_comparisons::KeepNames::around(rule),
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules.collect();
