@@ -7,7 +7,7 @@
 //! ```text
 //! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
 //!             FROM t is SELECT * FROM t                                                   from_first
-//!             AS MATERIALIZED is AS                                                       materialized
+//!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
 //!             calls of macros are their definitions                                       macros
 //! statement   WITH within the query of a WITH of the same name                                with_names
 //!             a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
@@ -35,6 +35,7 @@ mod column_lists;
 mod copy;
 mod copy_options;
 mod definitions;
+mod digit_groups;
 mod distinct_from;
 mod distinct_order;
 mod duckdb;
@@ -353,7 +354,8 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     })?;
     let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
-    let tokens = clause_tokens::rewritten(materialized::without(tokens))?;
+    let tokens = materialized::without(digit_groups::joined(tokens));
+    let tokens = clause_tokens::rewritten(tokens)?;
     let tokens = copy_options::rewritten(tokens)?;
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),

@@ -340,3 +340,22 @@ async fn materialized_is_a_hint() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn numbers_have_groups_of_digits() {
+    let both = Both::with_table().await;
+    for (sql, expected) in [
+        ("SELECT 1_000", "1000"),
+        ("SELECT 1_000 + 1, 12_345_678 AS n", "1001 12345678"),
+        (
+            "SELECT 1_000.5, 1_0e2, 1_000., 0.000_5",
+            "1000.5 1000.0 1000.0 0.0005",
+        ),
+        ("SELECT a FROM t WHERE a < 0_3 ORDER BY a", "1; 2"),
+        ("SELECT 1 _000", "1"),
+        ("SELECT a_1 FROM (SELECT 7 AS a_1)", "7"),
+    ] {
+        both.answers(sql, expected).await;
+    }
+    both.columns("SELECT 1 _000", "_000").await;
+}
