@@ -13,7 +13,7 @@
 //!             a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
-//!             year(day) is date_part('year', day)                                         duckdb, quantiles
+//!             year(day) is date_part('year', day)                          duckdb, quantiles, time_formats
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
@@ -67,6 +67,7 @@ mod row_comparisons;
 mod similar_to;
 mod summarize;
 mod templates;
+mod time_formats;
 mod tokens;
 mod unnamed_parts;
 mod unnamed_tables;
