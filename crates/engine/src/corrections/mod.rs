@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
+//! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! list_lengths    the length of a list is the number of its elements
 //! struct_fields   a field of a NULL struct is NULL
@@ -14,6 +15,7 @@
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
 //! float_decimals  decimals compared or united with floats are floats
+//! float_constants  columns of files are not constant by statistics without NaN
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
@@ -30,6 +32,7 @@
 mod aggregates;
 mod deviations;
 mod float_compare;
+mod float_constants;
 mod float_decimals;
 mod float_distinct;
 mod float_extremes;
@@ -46,6 +49,7 @@ mod nullable_subqueries;
 mod offsets;
 mod one_row;
 mod same_names;
+mod set_comparisons;
 mod set_operations;
 mod struct_fields;
 mod subqueries;
@@ -85,6 +89,7 @@ pub fn optimizer_rules(
     let rules = rules.iter().map(|rule| match rule.name() {
         "extract_equijoin_predicate" => null_keys::EqualKeys::around(rule),
         "eliminate_cross_join" => null_keys::MergeJoins::around(rule),
+        "rewrite_set_comparison" => set_comparisons::KeepNames::around(rule),
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules.collect();
@@ -99,8 +104,9 @@ pub fn optimizer_rules(
     all
 }
 
-/// The session's physical rules, including ours: one NaN for grouping, comparisons and the keys of sorts and
-/// joins; sort-merge joins with filters are hidden from projection push-down; no sort moves below an OFFSET.
+/// The session's physical rules, including ours: no constants of floats by statistics of files; one NaN for
+/// grouping, comparisons and the keys of sorts and joins; sort-merge joins with filters are hidden from
+/// projection push-down; no sort moves below an OFFSET.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
@@ -112,6 +118,7 @@ pub fn physical_rules(
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = rules.collect();
+    all.insert(0, Arc::new(float_constants::NoFloatConstants));
     // Before rows are repartitioned by keys. Placement is inserted in front of it.
     let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
     let at = after.map_or(0, |at| at + 1);

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use super::ast_parts::is_session_function;
 use super::templates::{both, insert, parsed};
-use super::{column_lists, operators, quantiles};
+use super::{column_lists, operators, quantiles, time_formats};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
@@ -179,6 +179,7 @@ static EXPRESSIONS: LazyLock<HashMap<&str, Expr>> = LazyLock::new(|| {
     rewritten
         .chain(differences)
         .chain([LIST])
+        .chain(time_formats::EXPRESSIONS)
         .map(|text| (text, parsed(text)))
         .collect()
 });
@@ -269,6 +270,12 @@ fn replaced(call: &Function, name: &str) -> Option<Rewriting> {
             EXPRESSIONS.get(text)?,
             owned().skip(1).chain(literals).collect(),
         ));
+    }
+    if let [value, format] = arguments.as_slice()
+        && let Some((text, format)) = time_formats::rewritten(name, format)
+    {
+        let arguments = vec![(*value).clone(), super::ast_parts::text(&format)];
+        return Some(Rewriting::Expression(EXPRESSIONS.get(text)?, arguments));
     }
     if let (Some(function), [list]) = (list_aggregate(name), arguments.as_slice()) {
         let arguments = vec![(*list).clone(), super::ast_parts::text(function)];

@@ -1,7 +1,7 @@
 //! Strings by which expressions of a SELECT are compared.
 //!
 //! The planner names an expression without its casts and without its subqueries: `sum(CAST(a AS DOUBLE))` and
-//! `sum(a)` have one name, as have `(SELECT 1)` and `(SELECT 2)`.
+//! `sum(a)` have one name, as have `(SELECT 1)` and `(SELECT 2)`. A literal has the name of its value.
 
 use super::ast_parts::{call, each_part, key};
 use datafusion::execution::session_state::SessionState;
@@ -65,14 +65,68 @@ fn unnamed(part: &mut Expr) {
         Expr::Subquery(_) => *part = name("<subquery>"),
         Expr::Exists { negated: false, .. } => *part = name("EXISTS"),
         Expr::Exists { negated: true, .. } => *part = name("NOT EXISTS"),
-        Expr::InSubquery { expr, negated, .. } => {
-            let function = if *negated { "NOT IN" } else { "IN" };
+        Expr::InSubquery { negated: false, .. } => *part = name("IN"),
+        Expr::InSubquery { negated: true, .. } => *part = name("NOT IN"),
+        Expr::AnyOp {
+            left,
+            compare_op,
+            right,
+            ..
+        } if is_subquery(right) => {
             *part = call(
-                function,
-                vec![mem::replace(expr.as_mut(), null()), name("<subquery>")],
+                &format!("{compare_op} ANY"),
+                vec![mem::replace(left.as_mut(), null())],
             );
         }
+        Expr::AllOp {
+            left,
+            compare_op,
+            right,
+        } if is_subquery(right) => {
+            *part = call(
+                &format!("{compare_op} ALL"),
+                vec![mem::replace(left.as_mut(), null())],
+            );
+        }
+        Expr::Value(value) => value.value = unspelled(mem::replace(&mut value.value, Value::Null)),
+        Expr::Position { expr, r#in } => {
+            let arguments = [r#in, expr].map(|argument| mem::replace(argument.as_mut(), null()));
+            *part = call("strpos", arguments.to_vec());
+        }
+        Expr::Substring {
+            expr,
+            substring_from: Some(from),
+            substring_for,
+            ..
+        } => {
+            let arguments = [Some(expr), Some(from), substring_for.as_mut()];
+            let arguments = arguments.into_iter().flatten();
+            let arguments = arguments.map(|argument| mem::replace(argument.as_mut(), null()));
+            *part = call("substr", arguments.collect());
+        }
         _ => {}
+    }
+}
+
+fn is_subquery(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => is_subquery(inner),
+        Expr::Subquery(_) => true,
+        expression => *expression == Expr::Identifier(Ident::new("<subquery>")),
+    }
+}
+
+/// The literal in one of its spellings: `1.0` and `1e0` are one number, `'a'` and `$$a$$` one string.
+fn unspelled(value: Value) -> Value {
+    match value {
+        Value::Number(text, is_long) if text.contains(['.', 'e', 'E']) => match text.parse::<f64>() {
+            Ok(number) => Value::Number(format!("{number:e}"), is_long),
+            Err(_) => Value::Number(text, is_long),
+        },
+        Value::EscapedStringLiteral(text) => Value::SingleQuotedString(text),
+        Value::DollarQuotedString(text) => Value::SingleQuotedString(text.value),
+        Value::HexStringLiteral(text) => Value::HexStringLiteral(text.to_ascii_lowercase()),
+        value => value,
     }
 }
 

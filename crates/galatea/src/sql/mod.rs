@@ -7,13 +7,13 @@
 //! ```text
 //! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
 //!             FROM t is SELECT * FROM t                                                   from_first
-//!             AS MATERIALIZED is AS                                                       materialized
+//!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
 //!             calls of macros are their definitions                                       macros
 //! statement   WITH within the query of a WITH of the same name                                with_names
 //!             a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
-//!             year(day) is date_part('year', day)                                         duckdb, quantiles
+//!             year(day) is date_part('year', day)                          duckdb, quantiles, time_formats
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
@@ -35,6 +35,7 @@ mod column_lists;
 mod copy;
 mod copy_options;
 mod definitions;
+mod digit_groups;
 mod distinct_from;
 mod distinct_order;
 mod duckdb;
@@ -66,6 +67,7 @@ mod row_comparisons;
 mod similar_to;
 mod summarize;
 mod templates;
+mod time_formats;
 mod tokens;
 mod unnamed_parts;
 mod unnamed_tables;
@@ -353,7 +355,8 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     })?;
     let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
-    let tokens = clause_tokens::rewritten(materialized::without(tokens))?;
+    let tokens = materialized::without(digit_groups::joined(tokens));
+    let tokens = clause_tokens::rewritten(tokens)?;
     let tokens = copy_options::rewritten(tokens)?;
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),

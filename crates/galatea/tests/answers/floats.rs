@@ -453,3 +453,29 @@ async fn decimals_beside_floats_are_floats() {
     ];
     crate::check_all(&tables, queries).await;
 }
+
+/// The least and the greatest value of a column are equal if NaN is not counted.
+#[tokio::test]
+async fn columns_with_nan_and_one_other_value_are_not_constant() {
+    for device in DEVICES {
+        let ctx = session(device, 2);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.parquet").display().to_string();
+        let values = "(VALUES (1, CAST('NaN' AS DOUBLE), CAST(2.5 AS FLOAT)), (2, 0.5, 'NaN'), (3, 0.5, 2.5)) v(i, v, w)";
+        let copy = format!("COPY (SELECT * FROM {values}) TO '{path}'");
+        let file = format!("CREATE EXTERNAL TABLE f STORED AS PARQUET LOCATION '{path}'");
+        crate::prepare(&ctx, &[copy.as_str(), file.as_str()]).await;
+        for (sql, expected) in [
+            (
+                "SELECT i, v, w FROM f",
+                &["1, NaN, 2.5", "2, 0.5, NaN", "3, 0.5, 2.5"][..],
+            ),
+            ("SELECT v, count(*) FROM f GROUP BY v", &["0.5, 2", "NaN, 1"]),
+            ("SELECT i FROM f WHERE v > 1 OR isnan(w)", &["1", "2"]),
+            ("SELECT max(v), max(w) FROM f", &["NaN, NaN"]),
+            ("SELECT a.i, b.i FROM f a JOIN f b ON a.v = b.w", &["1, 2"]),
+        ] {
+            check(&ctx, sql, expected, device).await;
+        }
+    }
+}

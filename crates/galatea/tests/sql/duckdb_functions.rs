@@ -340,3 +340,53 @@ async fn materialized_is_a_hint() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn numbers_have_groups_of_digits() {
+    let both = Both::with_table().await;
+    for (sql, expected) in [
+        ("SELECT 1_000", "1000"),
+        ("SELECT 1_000 + 1, 12_345_678 AS n", "1001 12345678"),
+        (
+            "SELECT 1_000.5, 1_0e2, 1_000., 0.000_5",
+            "1000.5 1000.0 1000.0 0.0005",
+        ),
+        ("SELECT a FROM t WHERE a < 0_3 ORDER BY a", "1; 2"),
+        ("SELECT 1 _000", "1"),
+        ("SELECT a_1 FROM (SELECT 7 AS a_1)", "7"),
+    ] {
+        both.answers(sql, expected).await;
+    }
+    both.columns("SELECT 1 _000", "_000").await;
+}
+
+/// `%f` counts microseconds, not nanoseconds, and `%c`, `%x` and `%X` are ISO dates and times.
+#[tokio::test]
+async fn formats_of_times_are_those_of_duckdb() {
+    let both = Both::new();
+    for (sql, expected) in [
+        (
+            "SELECT strftime(TIMESTAMP '2024-02-29 13:14:15.0123456', '%f %g %% %%f')",
+            "012345 012 % %f",
+        ),
+        (
+            "SELECT strftime(TIMESTAMP '2024-02-29 13:14:15', '%c|%x|%X|%-d.%-m')",
+            "2024-02-29 13:14:15|2024-02-29|13:14:15|29.2",
+        ),
+        ("SELECT strftime(DATE '2024-02-29', '%d.%m.%Y')", "29.02.2024"),
+        (
+            "SELECT strptime('2024-02-29 13:14:15.5', '%Y-%m-%d %H:%M:%S.%f')",
+            "2024-02-29T13:14:15.500",
+        ),
+        (
+            "SELECT strptime('20240229131415000123', '%Y%m%d%H%M%S%f')",
+            "2024-02-29T13:14:15.000123",
+        ),
+        (
+            "SELECT strptime('29/02/2024 13:14:15', '%d/%m/%Y %X')",
+            "2024-02-29T13:14:15",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
+}

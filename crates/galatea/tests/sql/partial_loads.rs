@@ -236,6 +236,30 @@ async fn parameters_load_other_rows() {
     }
 }
 
+/// Short ranges of rows in pages of few rows, with other pages between them.
+#[tokio::test]
+async fn pages_between_short_ranges_are_not_read() {
+    for page in [1, 2, 5] {
+        let bed = Bed::new(&[("galatea.tuning.parquet_decoding", "host")]);
+        let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..600));
+        let m = (0..600).map(|row| (row / page % 9 == 0).then_some(row));
+        let m: ArrayRef = Arc::new(Int64Array::from_iter(m));
+        let rows = RecordBatch::try_from_iter_with_nullable([("n", n, true), ("m", m, true)]);
+        let rows = rows.expect("columns of one length");
+        let properties = WriterProperties::builder()
+            .set_data_page_row_count_limit(page as usize)
+            .set_write_batch_size(page as usize)
+            .set_dictionary_enabled(false)
+            .build();
+        write(&bed.folder.path().join("a.parquet"), &rows, properties);
+        bed.register(&[rows]).await;
+        let sql = "SELECT count(*), sum(n), min(m), max(m) FROM t WHERE m IS NOT NULL";
+        let plan = bed.explained(sql).await;
+        assert!(plan.contains("row groups=1 of 1"), "{plan}");
+        bed.pair.check(sql, true, &format!("{page} rows a page")).await;
+    }
+}
+
 /// Files that are rewritten between queries.
 #[tokio::test]
 async fn rewritten_files_are_pruned_anew() {

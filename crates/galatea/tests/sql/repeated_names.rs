@@ -74,6 +74,23 @@ async fn columns_of_one_name_get_numbers() {
             "true false",
         ),
         (
+            "SELECT 1 IN (SELECT 1), 2 IN (SELECT 1), 1 NOT IN (SELECT 1), 2 NOT IN (SELECT 1)",
+            "1 IN (SELECT 1) 2 IN (SELECT 1) 1 NOT IN (SELECT 1) 2 NOT IN (SELECT 1)",
+            "true false false true",
+        ),
+        (
+            "SELECT 1 = ANY (SELECT 1), 1 = ANY (SELECT 2), 1 > ALL (SELECT 0), 1 > ALL (SELECT 2)",
+            "1 = ANY(SELECT 1) 1 = ANY(SELECT 2) 1 > ALL(SELECT 0) 1 > ALL(SELECT 2)",
+            "true false true false",
+        ),
+        ("SELECT 1.0, 1.00, 1e0", "1.0 1.00 1e0", "1.0 1.0 1.0"),
+        ("SELECT 'a', $$a$$, e'a'", "'a' $$a$$ E'a'", "a a a"),
+        (
+            "SELECT substr(s, 2), substring(s FROM 2), strpos(s, 'a'), position('a' IN s) FROM t WHERE a = 1",
+            "SUBSTR(s, 2) SUBSTRING(s FROM 2) strpos(s, 'a') POSITION('a' IN s)",
+            "  1 1",
+        ),
+        (
             "SELECT * FROM (SELECT 1 AS a), (SELECT 2 AS a), (SELECT 3 AS b)",
             "a a b",
             "1 2 3",
@@ -96,6 +113,41 @@ async fn columns_of_one_name_get_numbers() {
     both.run("INSERT INTO copy SELECT 7, 7, 7, 7").await;
     both.answers("SELECT count(*) FROM copy WHERE a = 7 AND a_2 = 7", "1")
         .await;
+}
+
+/// A comparison with a subquery is a value of a SELECT list, of an aggregate and of a window.
+#[tokio::test]
+async fn any_and_all_are_values() {
+    let both = tables().await;
+    for (sql, expected) in [
+        (
+            "SELECT a = ANY (SELECT a FROM u) FROM t ORDER BY a",
+            "true; false; false",
+        ),
+        ("SELECT 3 > ALL (SELECT a FROM u)", "false"),
+        (
+            "SELECT a > ALL (SELECT x FROM u WHERE x < 11), d IS NULL FROM t ORDER BY a",
+            "false false; false false; false true",
+        ),
+        (
+            "SELECT count(*) FILTER (WHERE b), max(CAST(b AS INT)) FROM (SELECT a <> ALL (SELECT a FROM u) AS b FROM t)",
+            "2 1",
+        ),
+        (
+            "SELECT max(CAST(a = ANY (SELECT a FROM u) AS INT)), count(*) FROM t",
+            "1 3",
+        ),
+        (
+            "SELECT a = ANY (SELECT a FROM u), count(*) FROM t GROUP BY a = ANY (SELECT a FROM u) ORDER BY 1",
+            "false 2; true 1",
+        ),
+        (
+            "SELECT sum(CAST(a = ANY (SELECT a FROM u) AS INT)) OVER (ORDER BY a) FROM t ORDER BY 1",
+            "1; 1; 1",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelectionPolicy,
 };
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use ::parquet::basic::Type as PhysicalType;
@@ -456,7 +457,11 @@ fn decode(
     if let Some(rows) = partial {
         let all = metadata.metadata().row_group(row_group).num_rows().max(0) as usize;
         let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), all);
-        builder = builder.with_row_selection(selection);
+        // With a mask, which the crate prefers for short ranges, it reads the pages between them as well,
+        // which are not in `source`.
+        builder = builder
+            .with_row_selection(selection)
+            .with_row_selection_policy(RowSelectionPolicy::Selectors);
     }
     let reader = builder.build()?;
     reader.map(|batch| Ok(Arc::clone(batch?.column(0)))).collect()
