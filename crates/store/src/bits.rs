@@ -3,7 +3,7 @@
 /// Maximum number of bits of a packed number.
 pub(crate) const MOST_BITS: u32 = 32;
 
-/// Codes that are packed with constant shifts. They fill whole words, for any number of bits.
+/// Number of codes that are packed with constant shifts. They fill whole words, for any number of bits.
 pub(crate) const GROUP: usize = 32;
 
 /// An unsigned code that is packed.
@@ -46,7 +46,7 @@ macro_rules! packed_code {
 }
 packed_code!(u32, u64);
 
-/// Packs codes with `BITS` bits each, less `least`, into `words`, whose rest is zeroed.
+/// Packs the distances of codes from `least` with `BITS` bits each, and zeroes the words that remain.
 fn pack_with<C: PackedCode, const BITS: usize>(codes: &[C], least: u64, mut words: &mut [u32]) {
     for group in codes.chunks(GROUP) {
         let mut distances = [0_u32; GROUP];
@@ -61,8 +61,8 @@ fn pack_with<C: PackedCode, const BITS: usize>(codes: &[C], least: u64, mut word
     words.fill(0);
 }
 
-/// The words of a group, of which the first `BITS` are used. Words and shifts are constants of each line: a
-/// loop over the rows, which the compiler does not unroll, takes five times as long.
+/// The packed words of a group: the first `BITS` words of the array. Words and shifts are constants of each
+/// line. The compiler does not unroll a loop over the rows, and it takes five times as long.
 #[inline(always)]
 #[rustfmt::skip]
 fn pack_group<const BITS: usize>(distances: &[u32; GROUP]) -> [u32; GROUP + 1] {

@@ -1,7 +1,7 @@
 //! The extremes of many numbers.
 
-/// Numbers whose extremes are found independently of each other: a processor compares several at once, but
-/// each comparison of one chain waits for the one before.
+/// Number of independent chains of comparisons. A comparison waits for the previous one of its chain, and a
+/// processor runs several chains at once.
 const CHAINS: usize = 4;
 
 /// The extremes of numbers, and of earlier extremes.

@@ -110,8 +110,8 @@ impl DictionaryBuilder {
         Ok(index + 1)
     }
 
-    /// Returns 1 + the index of a value whose source chose a dictionary for it, so that it counts as
-    /// repeated.
+    /// Returns 1 + the index of a value of a source's dictionary. A source chooses a dictionary for repeated
+    /// values, so the value counts as repeated.
     pub(super) fn enter_repeated(&mut self, value: &[u8]) -> Result<u32, GaveUp> {
         self.valid_rows += CHUNK_MIN_REPEATS;
         self.enter(value)
@@ -192,7 +192,7 @@ impl DictionaryBuilder {
         }
     }
 
-    /// The dictionary of rows with these codes, whose strings have `string_bytes`.
+    /// The dictionary of rows with these codes. `string_bytes`: bytes of the strings of all rows.
     pub(super) fn finish_with(self, codes: Codes, string_bytes: u64) -> LocalDictionary {
         LocalDictionary {
             codes,

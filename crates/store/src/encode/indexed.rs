@@ -1,10 +1,10 @@
 //! Rows that are indices into dictionaries, encoded without their values.
 //!
 //! Parquet's dictionary pages have few values and many indices. The extremes and the common divisor of a
-//! chunk are those of its dictionaries, so the code of each value is computed once, and rows only look it up:
-//! one pass over the rows instead of three. A dictionary may have values that no row has. The pass therefore
-//! marks the values that it meets; if there are others, and they have changed the codes, it is repeated
-//! without them. The outcome equals that of [`ColumnEncoder::encode`] for the values of the rows.
+//! chunk are those of its dictionaries, so the code of each value is computed once, and each row looks it up:
+//! one pass over the rows instead of three. A dictionary may have values without a row. The pass therefore
+//! marks the values that rows have. If the other values have changed the codes, a second pass leaves them
+//! out. The outcome equals that of [`ColumnEncoder::encode`] for the values of the rows.
 
 use super::chunk::{LocalChunk, LocalValues};
 use super::codes::{Code, Codes, Divisor};
@@ -349,8 +349,8 @@ mod tests {
     }
 
     impl Rows {
-        /// Rows of these pieces, with random indices below `used`. `nulls`: one row in so many is NULL; 0:
-        /// none is.
+        /// Rows of these pieces, with random indices below `used`. `nulls`: one row of this number is NULL;
+        /// 0: none is.
         fn new(values: IndexedValues, used: u32, lengths: &[usize], nulls: u64, seed: u64) -> Self {
             let mut state = seed | 1;
             let mut next = || {

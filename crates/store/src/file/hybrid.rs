@@ -136,7 +136,7 @@ const UNPACKERS: [Unpack; u32::BITS as usize + 1] = {
 mod tests {
     use super::*;
 
-    /// Packs numbers, whose count is a multiple of eight, with a header.
+    /// A header and packed numbers. Their count is a multiple of eight.
     fn packed(numbers: &[u32], width: u32) -> Vec<u8> {
         let mut bytes = vec![(numbers.len() / GROUP) as u8 * 2 + 1];
         let mut bits = 0_u128;

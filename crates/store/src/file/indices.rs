@@ -1,4 +1,4 @@
-//! Column chunks whose data pages all have dictionary indices, read as indices.
+//! Reads column chunks as dictionary indices, if all of their data pages have indices.
 //!
 //! The parquet crate reads and decompresses the pages; their levels and indices are decoded here. Whatever
 //! is unusual is left to the crate, which decodes the values or explains the damage.
@@ -345,7 +345,7 @@ mod tests {
         IndexedRows::read(source, column, &shape, metadata.row_group(0).num_rows() as usize)
     }
 
-    /// The values of the rows, as text.
+    /// The value of each row as a string.
     fn texts(rows: &IndexedRows) -> Option<Vec<Option<String>>> {
         let mut texts = Vec::new();
         let intact = rows.for_each_piece(&mut |indices| {
