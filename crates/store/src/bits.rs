@@ -13,7 +13,7 @@ pub(crate) trait PackedCode: Copy + Ord {
 
     fn widen(self) -> u64;
 
-    /// The code less `least`, which is less by at most 32 bits.
+    /// The code minus `least`. The difference is below 2^32.
     fn distance(self, least: u64) -> u32;
 }
 

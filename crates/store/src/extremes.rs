@@ -4,7 +4,7 @@
 /// processor runs several chains at once.
 const CHAINS: usize = 4;
 
-/// The extremes of numbers, and of earlier extremes.
+/// Extends earlier extremes by numbers.
 #[inline(always)]
 pub(crate) fn extremes_with<T: Copy + Ord>((minimum, maximum): (T, T), numbers: &[T]) -> (T, T) {
     let (mut least, mut greatest) = ([minimum; CHAINS], [maximum; CHAINS]);

@@ -1,4 +1,4 @@
-//! Columns of floats in files are not constant by their statistics.
+//! Statistics of files do not turn columns of floats into constants.
 //!
 //! DataFusion replaces a column of a file by a constant if its least and greatest values in the file are
 //! equal. The extremes of floats do not count NaN, so a column with NaN and one other value would lose its
@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
-/// The rule that changes the statistics of files.
+/// The rule that marks the greatest value of such a column as inexact.
 #[derive(Debug, Default)]
 pub(super) struct NoFloatConstants;
 

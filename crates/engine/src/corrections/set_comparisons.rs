@@ -42,7 +42,7 @@ impl OptimizerRule for KeepNames {
     }
 }
 
-/// The node with the names of its schema for expressions that have become EXISTS.
+/// Aliases the expressions of a node that have an EXISTS to the names that the node's schema has.
 fn named(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names_columns = matches!(
         plan,

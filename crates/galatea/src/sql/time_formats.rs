@@ -16,7 +16,8 @@ const READ: &str = "to_timestamp($1, $2)";
 /// The expressions of the functions.
 pub(super) const EXPRESSIONS: [&str; 2] = [WRITTEN, READ];
 
-/// The expression of a function and its format, if the function has one and it is constant.
+/// The expression that replaces `strftime` or `strptime`, and the translated format; none if the format is
+/// not a literal.
 pub(super) fn rewritten(function: &str, format: &Expr) -> Option<(&'static str, String)> {
     let is_read = match function {
         "strftime" => false,

@@ -8,7 +8,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 struct Wrong {
     /// The file in `crates/engine/src/corrections`.
     rule: &'static str,
-    /// `FOLDER` is a folder for files.
+    /// The path of a temporary folder replaces `FOLDER`.
     statements: &'static [&'static str],
     right: &'static [&'static str],
 }

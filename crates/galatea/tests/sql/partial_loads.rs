@@ -236,7 +236,7 @@ async fn parameters_load_other_rows() {
     }
 }
 
-/// Short ranges of rows in pages of few rows, with other pages between them.
+/// A load of short ranges does not read the pages between them.
 #[tokio::test]
 async fn pages_between_short_ranges_are_not_read() {
     for page in [1, 2, 5] {

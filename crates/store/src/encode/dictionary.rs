@@ -1,4 +1,4 @@
-//! The dictionary of a chunk: its values in order of appearance.
+//! The dictionary of a chunk: its values in the order in which they were entered.
 //!
 //! Each chunk collects its own values, in parallel with the others. They are merged later (`merge`).
 //! A chunk gives up early if most of its values are new ([`CHUNK_MIN_REPEATS`]).
@@ -28,7 +28,7 @@ pub(super) fn hash(value: &[u8]) -> u64 {
     STATE.get_or_init(DefaultHashBuilder::default).hash_one(value)
 }
 
-/// The dictionary of one chunk, in order of appearance.
+/// The dictionary of one chunk, in the order in which values were entered.
 #[derive(Debug)]
 pub(crate) struct LocalDictionary {
     /// 0 for null rows, else 1 + index into the values.

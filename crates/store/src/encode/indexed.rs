@@ -2,9 +2,10 @@
 //!
 //! Parquet's dictionary pages have few values and many indices. The extremes and the common divisor of a
 //! chunk are those of its dictionaries, so the code of each value is computed once, and each row looks it up:
-//! one pass over the rows instead of three. A dictionary may have values without a row. The pass therefore
-//! marks the values that rows have. If the other values have changed the codes, a second pass leaves them
-//! out. The outcome equals that of [`ColumnEncoder::encode`] for the values of the rows.
+//! usually one pass over the rows instead of three. A dictionary may have values without a row. The pass
+//! therefore marks the values that rows have. If there are other values, and the codes of integers depend on
+//! them, a second pass leaves them out. Chunks of integers equal those of [`ColumnEncoder::encode`] for the
+//! values of the rows. Chunks of strings have the same rows and values, in another order.
 
 use super::chunk::{LocalChunk, LocalValues};
 use super::codes::{Code, Codes, Divisor};
@@ -24,7 +25,7 @@ pub(crate) enum IndexedValues {
 }
 
 impl IndexedValues {
-    /// Number of values: the index of NULL rows.
+    /// Number of values. NULL rows have this index.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Integers(values) => values.len(),
@@ -33,7 +34,7 @@ impl IndexedValues {
     }
 }
 
-/// Rows as indices into a dictionary.
+/// Rows of a column as indices into a dictionary.
 pub(crate) trait Indexed {
     /// The dictionary.
     fn values(&self) -> &IndexedValues;
@@ -46,7 +47,7 @@ pub(crate) trait Indexed {
     fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32])) -> bool;
 }
 
-/// For each dictionary, whether rows have each of its values.
+/// For each dictionary, marks of the values that rows have.
 type Met = Vec<Vec<bool>>;
 
 impl ColumnEncoder {
@@ -95,11 +96,7 @@ impl ColumnEncoder {
                     false => Some(0),
                 };
                 let codes = (0..values.offsets.rows()).map(code).chain([Some(0)]);
-                tables.push(
-                    codes
-                        .map(|code| code.map(u64::from))
-                        .collect::<Option<Vec<_>>>()?,
-                );
+                tables.push(codes.collect::<Option<Vec<u32>>>()?);
             }
             let mut lookup = Lookup::new(tables);
             let mut bytes = 0;
@@ -124,7 +121,7 @@ impl ColumnEncoder {
     }
 }
 
-/// The extremes and the common divisor of integers that rows have.
+/// The extremes and the common divisor of the integers that rows have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     minimum: i64,
@@ -202,7 +199,7 @@ impl<E: Code> Lookup<E> {
         }
     }
 
-    /// The codes of integers.
+    /// The codes of integers. NULL has code 0.
     fn of(dictionaries: &[&[i64]], code: impl Fn(&i64) -> u64) -> Self {
         let tables = dictionaries.iter().map(|values| {
             let codes = values.iter().map(&code).chain([0]);
@@ -237,8 +234,8 @@ impl<E: Code> Lookup<E> {
         Some((codes, self.met))
     }
 
-    /// The codes of all rows, of this width. `also` is called with the number of each dictionary and the
-    /// indices of its rows.
+    /// The codes of all rows, of this width. `also` is called with each piece of indices, and the
+    /// number of their dictionary.
     fn plain_codes<I: Indexed>(
         &mut self,
         groups: &[I],

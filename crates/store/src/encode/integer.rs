@@ -200,7 +200,7 @@ pub(crate) fn extremes<T: Integer>(pieces: &[Piece<'_, T>]) -> Option<(T, T)> {
 /// Blocks after which the packing of a chunk is judged.
 const JUDGED: usize = 16;
 
-/// Packs the codes of a chunk, block by block, as long as that pays.
+/// Packs the codes of a chunk, block by block. It gives up if the first [`JUDGED`] blocks save too little.
 #[derive(Debug)]
 pub(super) struct BlockPacker {
     packed: LocalPacked,
@@ -214,7 +214,8 @@ pub(super) struct BlockPacker {
 }
 
 impl BlockPacker {
-    /// No codes yet, of `rows` codes of this space; none if packing is off, or does not pay for any codes.
+    /// A packer of `rows` codes, without codes yet. None if packing is off, if the chunk is small, or if
+    /// codes have more than 32 bits.
     pub(super) fn new(rows: usize, space: CodeSpace, packing: Packing) -> Option<Self> {
         if !packing.is_worth(rows * space.width.bytes()) {
             return None;
@@ -230,7 +231,7 @@ impl BlockPacker {
         })
     }
 
-    /// Adds the codes of values. Does nothing once packing does not pay.
+    /// Adds the codes of values. Does nothing once the packer has given up.
     #[inline(always)]
     pub(super) fn add<T: Copy>(&mut self, mut values: &[T], mut code: impl FnMut(T) -> u64) {
         while self.pays && !values.is_empty() {
@@ -250,7 +251,7 @@ impl BlockPacker {
         }
     }
 
-    /// The packed codes, if packing pays.
+    /// The packed codes, unless the packer has given up.
     pub(super) fn finish(mut self) -> Option<LocalPacked> {
         let pays = self.pays && (self.held == 0 || self.packed.add(&self.block[..self.held]));
         pays.then_some(self.packed)

@@ -167,6 +167,9 @@ struct Entry {
     index: u32,
 }
 
+/// Number of equal first bytes from which strings are compared: each word of them is a level of recursion.
+const DEEP: usize = 256;
+
 /// Maximum number of entries with one word that are sorted by comparing the rest of their strings.
 const FEW_ENTRIES: usize = 32;
 
@@ -180,7 +183,8 @@ fn sort<'a>(entries: &mut [Entry], from: usize, value: &(impl Fn(&Entry) -> &'a 
     let next = from + size_of::<u64>();
     alike.into_par_iter().for_each(|entries| {
         // A value that ends within this word has the same word as one that continues with zeros.
-        if entries.len() <= FEW_ENTRIES || entries.par_iter().any(|entry| value(entry).len() < next) {
+        let is_compared = entries.len() <= FEW_ENTRIES || next > DEEP;
+        if is_compared || entries.par_iter().any(|entry| value(entry).len() < next) {
             let rest = |entry: &Entry| value(entry).get(from..).unwrap_or_default();
             entries.par_sort_unstable_by(|left, right| rest(left).cmp(rest(right)));
             return;
@@ -263,7 +267,7 @@ mod tests {
     use super::*;
     use crate::encode::dictionary::hash;
 
-    /// The values share beginnings: whole words, all of a value, and a value followed by zeros.
+    /// The values share beginnings: whole words, many of them, all of a value, and a value followed by zeros.
     #[test]
     fn dictionary_values_are_sorted_by_bytes() {
         let mut values: Vec<Vec<u8>> = Vec::new();
@@ -275,6 +279,9 @@ mod tests {
             values.push(cut.to_vec());
             values.push([cut, &vec![0; number as usize % 40]].concat());
             values.push(vec![0; number as usize % 100]);
+            if number < 60 {
+                values.push([vec![b'y'; 1 << 16].as_slice(), cut].concat());
+            }
             values.push([0xff; 16].into_iter().chain(number.to_be_bytes()).collect());
         }
         values.sort_unstable_by_key(|value| hash(value));

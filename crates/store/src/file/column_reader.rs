@@ -457,8 +457,8 @@ fn decode(
     if let Some(rows) = partial {
         let all = metadata.metadata().row_group(row_group).num_rows().max(0) as usize;
         let selection = RowSelection::from_consecutive_ranges(rows.iter().cloned(), all);
-        // With a mask, which the crate prefers for short ranges, it reads the pages between them as well,
-        // which are not in `source`.
+        // For short ranges, the crate would choose a mask and read the pages between them, which `source`
+        // does not have.
         builder = builder
             .with_row_selection(selection)
             .with_row_selection_policy(RowSelectionPolicy::Selectors);

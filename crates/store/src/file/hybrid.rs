@@ -1,9 +1,9 @@
 //! The hybrid of runs and bit-packed numbers that Parquet stores levels and dictionary indices in.
 
-/// Numbers that are packed together.
+/// Numbers of a bit-packed group, by Parquet's format.
 const GROUP: usize = 8;
 
-/// Reads numbers of up to 32 bits.
+/// Decodes numbers of up to 32 bits.
 #[derive(Debug, Clone)]
 pub(super) struct Hybrid<'a> {
     bytes: &'a [u8],
@@ -30,7 +30,7 @@ impl<'a> Hybrid<'a> {
             } else {
                 let groups = length.min(left.div_ceil(GROUP));
                 let stored = length.checked_mul(self.width as usize)?;
-                // The last run may be cut off behind its last number.
+                // The last run may be cut off behind the group of the last number.
                 let packed = self.bytes.get(..groups * self.width as usize)?;
                 self.bytes = self.bytes.get(stored..).unwrap_or_default();
                 UNPACKERS[self.width as usize](packed, groups, target);
@@ -67,7 +67,7 @@ impl<'a> Hybrid<'a> {
         Some(ones)
     }
 
-    /// A number in bytes of seven bits.
+    /// Reads the header of a run: a number in bytes of seven bits each (LEB128).
     fn header(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -81,7 +81,7 @@ impl<'a> Hybrid<'a> {
         None
     }
 
-    /// The number of a run.
+    /// Reads the number that a run repeats.
     fn repeated(&mut self) -> Option<u32> {
         let (stored, rest) = self.bytes.split_at_checked(self.width.div_ceil(8) as usize)?;
         self.bytes = rest;
@@ -97,7 +97,7 @@ fn unpack<const BITS: usize>(packed: &[u8], groups: usize, target: &mut Vec<u32>
     target.resize(start + groups * GROUP, 0);
     let mut at = 0;
     for numbers in target[start..].chunks_exact_mut(GROUP) {
-        // A number is read with the seven bytes after its first one.
+        // Each number is read as a word of eight bytes.
         match packed.get(at..at + BITS + 8) {
             Some(window) => unpack_group::<BITS>(window, numbers),
             None => {

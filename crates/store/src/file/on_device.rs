@@ -139,6 +139,7 @@ impl Readers {
             plain: 0,
             strings: false,
             host_codec: false,
+            indexed: self.shape_of_indices(chunk, column).is_some(),
         };
         for (metadata, share) in self.column_chunks(chunk, column) {
             let part = |number: i64| (number.max(0) as f64 * share) as u64;
