@@ -1,4 +1,4 @@
-//! The dictionary of a chunk: its values in the order in which they were entered.
+//! The dictionary of a chunk: its values by time of entry.
 //!
 //! Each chunk collects its own values, in parallel with the others. They are merged later (`merge`).
 //! A chunk gives up early if most of its values are new ([`CHUNK_MIN_REPEATS`]).
@@ -28,7 +28,7 @@ pub(super) fn hash(value: &[u8]) -> u64 {
     STATE.get_or_init(DefaultHashBuilder::default).hash_one(value)
 }
 
-/// The dictionary of one chunk, in the order in which values were entered.
+/// The dictionary of one chunk, by time of entry.
 #[derive(Debug)]
 pub(crate) struct LocalDictionary {
     /// 0 for null rows, else 1 + index into the values.
@@ -182,14 +182,10 @@ impl DictionaryBuilder {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> LocalDictionary {
-        let codes = Codes::narrow(self.codes, self.hashes.len() as u32);
-        LocalDictionary {
-            codes,
-            values: self.values,
-            hashes: self.hashes,
-            string_bytes: self.string_bytes,
-        }
+    pub(crate) fn finish(mut self) -> LocalDictionary {
+        let codes = Codes::narrow(std::mem::take(&mut self.codes), self.hashes.len() as u32);
+        let string_bytes = self.string_bytes;
+        self.finish_with(codes, string_bytes)
     }
 
     /// The dictionary of rows with these codes. `string_bytes`: bytes of the strings of all rows.

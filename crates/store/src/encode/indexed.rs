@@ -29,7 +29,7 @@ impl IndexedValues {
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Integers(values) => values.len(),
-            Self::Strings(values) => values.offsets.rows(),
+            Self::Strings(values) => values.rows(),
         }
     }
 }
@@ -81,12 +81,13 @@ impl ColumnEncoder {
         let dictionaries = dictionaries.collect::<Option<Vec<&Arena>>>()?;
         let lengths: Vec<Vec<u64>> = (dictionaries.iter())
             .map(|values| {
-                let lengths =
-                    (0..values.offsets.rows()).map(|index| values.offsets.range(index).len() as u64);
+                let lengths = (0..values.rows()).map(|index| values.get(index).len() as u64);
                 lengths.chain([0]).collect()
             })
             .collect();
-        let mut met: Met = lengths.iter().map(|values| vec![true; values.len()]).collect();
+        let mut met: Met = (dictionaries.iter())
+            .map(|values| vec![true; values.rows()])
+            .collect();
         loop {
             let mut builder = DictionaryBuilder::new(0, self.dictionary);
             let mut tables = Vec::new();
@@ -95,7 +96,7 @@ impl ColumnEncoder {
                     true => builder.enter_repeated(values.get(index)).ok(),
                     false => Some(0),
                 };
-                let codes = (0..values.offsets.rows()).map(code).chain([Some(0)]);
+                let codes = (0..values.rows()).map(code).chain([Some(0)]);
                 tables.push(codes.collect::<Option<Vec<u32>>>()?);
             }
             let mut lookup = Lookup::new(tables);
@@ -109,10 +110,9 @@ impl ColumnEncoder {
                     bytes += of_rows.sum::<u64>();
                 },
             )?;
-            let has_others =
-                (met.iter().zip(&lookup.met).zip(&dictionaries)).any(|((before, now), values)| {
-                    before[..values.offsets.rows()] != now[..values.offsets.rows()]
-                });
+            // The marks of a lookup end with that of NULL.
+            let has_others = (met.iter().zip(&lookup.met))
+                .any(|(before, now)| before.iter().zip(now).any(|(before, now)| before != now));
             met = lookup.met;
             if !has_others {
                 return Some(LocalValues::Dictionary(builder.finish_with(codes, bytes)));

@@ -1,9 +1,10 @@
 //! Reads and encodes columns of chunks of Parquet files.
 //!
-//! The parquet crate is configured to return columns in the form that is cheapest to encode: decimals of up
-//! to 18 digits as 64-bit integers, strings as views, and strings in dictionary pages only as Arrow
-//! dictionaries, which need not be hashed row by row. If a file's column does not have the table's type, it
-//! is cast as DataFusion casts it.
+//! Columns of dictionary indices are encoded without their values (`indices.rs`). For others, the parquet
+//! crate is configured to return columns in the form that is cheapest to encode: decimals of up to 18 digits
+//! as 64-bit integers, strings as views, and strings in dictionary pages only as Arrow dictionaries, which
+//! need not be hashed row by row. If a file's column does not have the table's type, it is cast as DataFusion
+//! casts it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -184,12 +185,8 @@ impl Readers {
         let refused = match self.encode_on_device(&decoder, encoder, unit, &bytes)? {
             Ok(encoded) => {
                 count(None);
-                let length = |bytes: Vec<Vec<Vec<Piece>>>| {
-                    let pieces = bytes.iter().flatten().flatten();
-                    pieces.map(|piece| piece.bytes.len()).sum::<usize>()
-                };
                 return (encoded.into_iter().zip(bytes))
-                    .map(|(encoded, bytes)| encoder.account(encoded, length(bytes) as u64))
+                    .map(|(encoded, bytes)| encoder.account(encoded, length(&bytes)))
                     .collect();
             }
             Err(refused) => refused,
@@ -202,7 +199,7 @@ impl Readers {
             .map_err(|error| refused.explained(error))
     }
 
-    /// Decodes a unit with the parquet crate, and encodes it. The times are prices for the decoder.
+    /// Decodes and encodes a unit on the host. The times are prices for the decoder.
     fn encode_on_host(
         &self,
         encoder: &ChunkEncoder,
@@ -254,12 +251,10 @@ impl Readers {
         if let Some(shape) = self.shape_of_indices(chunk, column) {
             encoder.cancellation.check()?;
             let bytes = self.read_all(chunk, column, fetched)?;
-            let pieces = bytes.iter().flatten().flatten();
-            let length: usize = pieces.map(|piece| piece.bytes.len()).sum();
             let rows = self.indexed_rows((chunk, column), &shape, &bytes);
             let encoded = rows.and_then(|rows| encoder.encoders[column].encode_indexed(&rows));
             return match encoded {
-                Some(encoded) => encoder.account(encoded, length as u64),
+                Some(encoded) => encoder.account(encoded, length(&bytes)),
                 None => self.encode_values(encoder, (chunk, column), bytes.into_iter().map(Some).collect()),
             };
         }
@@ -326,6 +321,12 @@ impl Readers {
         }
         encoder.account(encoder.encoders[column].encode(&arrays)?, bytes_read)
     }
+}
+
+/// Bytes of the column chunks of each run.
+fn length(bytes: &[Vec<Vec<Piece>>]) -> u64 {
+    let pieces = bytes.iter().flatten().flatten();
+    pieces.map(|piece| piece.bytes.len() as u64).sum()
 }
 
 /// The schema with which DataFusion would read a file, if the table's files have the columns of `table`.
