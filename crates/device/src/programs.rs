@@ -199,7 +199,8 @@ impl Programs {
         let module = slot.keep(module);
         drop(turn);
         let time = start.elapsed();
-        tracing::debug!(program = program.name, ?origin, tier = ?program.tier, ?time, "kernel module");
+        let (source, low_priority) = (program.source.len(), has_low_priority());
+        tracing::debug!(program = program.name, source, ?origin, tier = ?program.tier, low_priority, ?time, "kernel module");
         Ok(Compiled {
             module,
             origin,

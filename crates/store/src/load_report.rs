@@ -9,6 +9,8 @@ use galatea_device::DeviceError;
 use galatea_parquet::{ParquetError, Unsupported};
 use parking_lot::Mutex;
 
+use crate::load_steps::{LoadSteps, StepClock};
+
 /// The reason why the host decoded a column chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -115,6 +117,8 @@ pub struct LoadReport {
     pub bytes_read: u64,
     /// Time of reading, decoding and encoding.
     pub time: Duration,
+    /// The time of each step of reading, decoding and encoding.
+    pub steps: LoadSteps,
     /// Columns read from the column cache on disk, beside those of the files.
     pub disk_columns: u64,
     /// Bytes read from the column cache.
@@ -139,6 +143,7 @@ pub(crate) struct LoadCounts {
     on_host: Mutex<BTreeMap<HostReason, u64>>,
     bytes_read: AtomicU64,
     from_disk: Mutex<(u64, u64, Duration)>,
+    pub(crate) clock: StepClock,
 }
 
 impl LoadCounts {
@@ -171,6 +176,7 @@ impl LoadCounts {
             host_reasons: self.on_host.lock().clone(),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             time: time.saturating_sub(disk_time),
+            steps: self.clock.times(),
             disk_columns,
             disk_bytes,
             disk_time,

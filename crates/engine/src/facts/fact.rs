@@ -1,6 +1,6 @@
 //! The named facts of a pipeline.
 
-use super::loads::{column_chunks, from_disk, from_files, gigabytes, row_groups};
+use super::loads::{column_chunks, from_disk, from_files, gigabytes, row_groups, steps};
 use crate::graph::{PipelineRef, PipelineSource, Prediction};
 use crate::joins::JoinAlgorithm;
 use crate::report::RunReport;
@@ -269,6 +269,7 @@ impl Facts {
         ];
         if let Some(load) = &report.loaded {
             facts.extend(from_files(load).map(|read| Fact::one("from files", read)));
+            facts.extend(steps(load).map(|times| Fact::one("load steps", times)));
             facts.extend(from_disk(load).map(|read| Fact::one("from the column cache", read)));
         }
         Self(facts)

@@ -1,7 +1,7 @@
 //! Values of the facts about loads of columns from files.
 
 use galatea_base::reason::{milliseconds, size};
-use galatea_store::LoadReport;
+use galatea_store::{LoadReport, LoadStep};
 
 /// The column chunks that a load has decoded on each side, with the reasons of the host.
 pub(super) fn column_chunks(load: &LoadReport) -> Option<String> {
@@ -27,6 +27,19 @@ pub(super) fn from_files(load: &LoadReport) -> Option<String> {
     let (read, time) = (size(load.bytes_read), milliseconds(load.time));
     let read = format!("{read} in {time} at {}", gigabytes(rate));
     (load.bytes_read > 0).then_some(read)
+}
+
+/// The time of the steps of a load that took any.
+pub(super) fn steps(load: &LoadReport) -> Option<String> {
+    let times = LoadStep::ALL.map(|step| (step, load.steps.time(step)));
+    let times = times.iter().filter(|(_, time)| !time.is_zero());
+    let times: Vec<String> = times
+        .map(|(step, time)| {
+            let threads = if step.is_sequential() { "" } else { " of threads" };
+            format!("{step} {}{threads}", milliseconds(*time))
+        })
+        .collect();
+    (!times.is_empty()).then(|| times.join(", "))
 }
 
 /// The numbers of row groups and pages that a load has read and skipped.

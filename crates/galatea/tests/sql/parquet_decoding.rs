@@ -219,6 +219,18 @@ async fn explain_analyze_shows_reasons_of_the_host() {
         outline.contains("from files") && outline.contains("GB/s"),
         "{outline}"
     );
+    let steps = outline.lines().find(|line| line.contains("load steps"));
+    let steps = steps.expect("steps of the load");
+    for step in [
+        "open",
+        "read",
+        "decode",
+        "encode",
+        "decode on the device",
+        "write",
+    ] {
+        assert!(steps.contains(&format!("{step} ")), "{step}: {steps}");
+    }
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
 use crate::load_report::HostReason;
+use crate::load_steps::{LoadStep, StepClock};
 use crate::page_decoder::{PageDecoder, Side};
 use crate::version::{OpenFile, RowGroups};
 
@@ -180,7 +181,7 @@ impl Readers {
             return self.encode_on_host(encoder, unit, fetched, None);
         };
         let bytes = (unit.chunks.clone().into_par_iter().zip(fetched))
-            .map(|(chunk, fetched)| self.read_all(chunk, unit.column, fetched))
+            .map(|(chunk, fetched)| self.read_all(&counts.clock, (chunk, unit.column), fetched))
             .collect::<Result<Vec<_>>>()?;
         let refused = match self.encode_on_device(&decoder, encoder, unit, &bytes)? {
             Ok(encoded) => {
@@ -227,14 +228,20 @@ impl Readers {
     }
 
     /// The column chunks of each run of a chunk.
-    fn read_all(&self, chunk: usize, column: usize, fetched: Fetched) -> Result<Vec<Vec<Vec<Piece>>>> {
+    fn read_all(
+        &self,
+        clock: &StepClock,
+        (chunk, column): (usize, usize),
+        fetched: Fetched,
+    ) -> Result<Vec<Vec<Vec<Piece>>>> {
         let runs = self.row_groups.chunks[chunk].iter().zip(fetched);
         runs.map(|(run, fetched)| match fetched {
             Some(bytes) => Ok(bytes),
             None => {
                 let file = &self.row_groups.files[run.file];
                 let ranges = self.ranges(run, column).into_iter();
-                ranges.map(|ranges| read_pieces(file, ranges)).collect()
+                let read = || ranges.map(|ranges| read_pieces(file, ranges)).collect();
+                clock.time(LoadStep::Read, read)
             }
         })
         .collect()
@@ -250,9 +257,14 @@ impl Readers {
     ) -> Result<LocalChunk> {
         if let Some(shape) = self.shape_of_indices(chunk, column) {
             encoder.cancellation.check()?;
-            let bytes = self.read_all(chunk, column, fetched)?;
-            let rows = self.indexed_rows((chunk, column), &shape, &bytes);
-            let encoded = rows.and_then(|rows| encoder.encoders[column].encode_indexed(&rows));
+            let clock = &encoder.meter.counts().clock;
+            let bytes = self.read_all(clock, (chunk, column), fetched)?;
+            let rows = clock.time(LoadStep::Decode, || {
+                self.indexed_rows((chunk, column), &shape, &bytes)
+            });
+            let encoded = clock.time(LoadStep::Encode, || {
+                encoder.encoders[column].encode_indexed(&rows?)
+            });
             return match encoded {
                 Some(encoded) => encoder.account(encoded, length(&bytes)),
                 None => self.encode_values(encoder, (chunk, column), bytes.into_iter().map(Some).collect()),
@@ -270,6 +282,7 @@ impl Readers {
     ) -> Result<LocalChunk> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         let mut bytes_read = 0;
+        let clock = &encoder.meter.counts().clock;
         for (run, fetched) in self.row_groups.chunks[chunk].iter().zip(fetched) {
             let file = &self.row_groups.files[run.file];
             let field = &self.fields[column];
@@ -290,7 +303,7 @@ impl Readers {
                         bytes_read += ranges.iter().map(|range| range.end - range.start).sum::<u64>();
                         let pieces = match fetched.as_mut().and_then(Iterator::next) {
                             Some(pieces) => pieces,
-                            None => read_pieces(file, ranges)?,
+                            None => clock.time(LoadStep::Read, || read_pieces(file, ranges))?,
                         };
                         let source = ColumnBytes {
                             pieces,
@@ -303,7 +316,9 @@ impl Readers {
                             .unwrap_or(metadata);
                         // The parquet crate may panic on damaged pages.
                         let partial = self.row_groups.partial.get(&(run.file, group));
-                        let decoded = contained(|| decode(source, metadata, (group, partial), *root))
+                        let decode = || contained(|| decode(source, metadata, (group, partial), *root));
+                        let decoded = clock
+                            .time(LoadStep::Decode, decode)
                             .unwrap_or_else(|panic| Err(panic.into()))
                             .map_err(|error| file.corrupt(Some(field.name()), Some(group), error))?;
                         let rows: usize = decoded.iter().map(Array::len).sum();
@@ -319,7 +334,8 @@ impl Readers {
                 }
             }
         }
-        encoder.account(encoder.encoders[column].encode(&arrays)?, bytes_read)
+        let encoded = clock.time(LoadStep::Encode, || encoder.encoders[column].encode(&arrays));
+        encoder.account(encoded?, bytes_read)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::encode::{Decoded, LocalChunk};
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
 use crate::load_report::HostReason;
+use crate::load_steps::LoadStep;
 use crate::page_decoder::{ColumnChunkSize, PageDecoder, Side};
 use crate::version::Run;
 
@@ -212,12 +213,14 @@ impl Readers {
         };
         // The lane is returned before the host encodes strings.
         let received = {
-            let mut lane = match decoder.lane(&encoder.cancellation)? {
+            let clock = &encoder.meter.counts().clock;
+            let lane = clock.time(LoadStep::Lane, || decoder.lane(&encoder.cancellation));
+            let mut lane = match lane? {
                 Ok(lane) => lane,
                 Err(reason) => return Ok(Err(reason.into())),
             };
             // The process may end while the threads of a cancelled load still use the device.
-            let received = before_the_end(|| {
+            let receive = || {
                 let pages = kernels.decode_pages(&mut lane, input)?;
                 let mut received = Vec::with_capacity(ends.len());
                 let mut start = 0;
@@ -231,16 +234,17 @@ impl Readers {
                     })?);
                 }
                 Ok(received)
-            });
+            };
+            let received = clock.time(LoadStep::Device, || before_the_end(receive));
             match received {
                 Ok(received) => received.into_iter().collect::<Result<Vec<_>>>()?,
                 Err(error) => return Ok(Err(ParquetError::into(error))),
             }
         };
-        let encoder = &encoder.encoders[unit.column];
+        let (column, clock) = (&encoder.encoders[unit.column], &encoder.meter.counts().clock);
         let encoded = received
             .into_par_iter()
-            .map(|received| encoder.encode_received(received));
+            .map(|received| clock.time(LoadStep::Encode, || column.encode_received(received)));
         encoded.collect::<Result<Vec<_>>>().map(Ok)
     }
 

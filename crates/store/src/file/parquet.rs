@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::parquet::file::page_index::offset_index::PageLocation;
 use arrow::datatypes::TimeUnit;
@@ -27,6 +28,7 @@ use crate::column::Column;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
 use crate::ingest::EncodedChunk;
+use crate::load_steps::LoadStep;
 use crate::pool::{on_pool, on_pool_of};
 use crate::version::{FilePages, OpenFile, RowGroups, Selection, Version};
 
@@ -160,6 +162,7 @@ impl ParquetFormat {
             columns,
             ..
         } = load;
+        let started = Instant::now();
         let row_groups = match &load.part.slice {
             Some(slice) => self.with_pages(files, &slice.row_groups, columns).await?,
             None => self.row_groups(files, version).await?,
@@ -174,8 +177,8 @@ impl ParquetFormat {
         let readers = Arc::new(Readers::new(files, &row_groups, columns, self.int96.as_ref())?);
         let limit = files.store.memory_limit();
         let is_awaited = load.is_awaited();
-
         let units = readers.units(files.store.page_decoder().as_deref());
+        load.counts.clock.add(LoadStep::Open, started.elapsed());
         let (count, total_cells) = (
             row_groups.chunks.len() * columns.len(),
             rows * columns.len() as u64,
@@ -232,8 +235,10 @@ impl ParquetFormat {
             })
         });
         let chunks = chunks.collect::<Result<Vec<_>>>()?;
-        let finisher = Arc::clone(&encoder);
-        on_pool(move || finisher.finish(chunks)).await
+        let (started, finisher) = (Instant::now(), Arc::clone(&encoder));
+        let columns = on_pool(move || finisher.finish(chunks)).await;
+        load.counts.clock.add(LoadStep::Write, started.elapsed());
+        columns
     }
 }
 

@@ -196,10 +196,12 @@ impl FileTable {
             loaded.push((index, column));
         }
         let report = (!missing.is_empty()).then(|| {
-            Arc::new(LoadReport {
+            let report = LoadReport {
                 pruning: part.pruning,
                 ..counts.report(started.elapsed())
-            })
+            };
+            tracing::debug!(table = self.files.name, columns = ?missing, ?report, "columns were loaded");
+            Arc::new(report)
         });
         match part.slice {
             Some(_) => encoded.clear(),
