@@ -138,6 +138,12 @@ pub trait ColumnSource: Send + Sync + Debug {
         None
     }
 
+    /// Whether each part of the table's files has few of the values of a column of integers or dates, so that
+    /// a range of its values selects few parts. Reads footers.
+    async fn is_clustered(&self, _column: usize) -> bool {
+        false
+    }
+
     /// Returns the columns with these indices, after reading and encoding them if necessary. Dropping the
     /// future cancels the work.
     ///

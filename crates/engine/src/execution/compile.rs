@@ -26,7 +26,7 @@ use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
 use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -207,20 +207,26 @@ impl Executor<'_> {
         collected
     }
 
-    /// The bounds of the columns of a table in files that the keys of build sides imply. The rows of these
-    /// build sides are collected, so that the table is loaded for the rows with a match only.
+    /// The bounds of the columns of a table in files that the keys of build sides imply. The rows of build
+    /// sides on the host are collected, and the keys of small ones on the device scanned, so that the table
+    /// is loaded for the rows with a match only.
     async fn matches_ahead(&self, pipeline: PipelineRef<'_>, plan: &PipelinePlan) -> Vec<KeyBounds> {
         if !matches!(pipeline.source, PipelineSource::Files { .. }) {
             return Vec::new();
         }
-        let columns = pipeline.matched_columns(plan).into_iter();
-        let numbers: BTreeSet<usize> = columns.map(|(number, _)| number).collect();
-        let sides = numbers.into_iter().map(|number| async move {
-            let rows = self.collected_ahead(pipeline, number, plan.lookups_of(number));
-            (number, rows.await)
+        let columns: BTreeMap<usize, usize> = pipeline.matched_columns(plan).into_iter().collect();
+        let keys = columns.into_iter().map(|(number, column)| async move {
+            let keys = match pipeline.build(number) {
+                Some(_) => self.scan_keys(pipeline, plan, (number, column)).await,
+                None => {
+                    let rows = self.collected_ahead(pipeline, number, plan.lookups_of(number));
+                    rows.await.and_then(|rows| rows.key_range())
+                }
+            };
+            (number, keys)
         });
-        let sides: BTreeMap<usize, _> = join_all(sides).await.into_iter().collect();
-        pipeline.match_bounds(plan, |number| sides.get(&number)?.as_ref()?.key_range())
+        let keys: BTreeMap<usize, _> = join_all(keys).await.into_iter().collect();
+        pipeline.match_bounds(plan, |number| keys.get(&number)?.clone())
     }
 
     /// The rows that a pipeline scans: a table that stays loaded, or the expected rows of other pipelines.

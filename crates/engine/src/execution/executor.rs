@@ -216,6 +216,7 @@ impl Executor<'_> {
     /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue. Pipelines with
     /// several readers run once, unless memory is too small to run all pipelines over all of their rows.
     pub(crate) async fn return_rows(mut self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
+        self.stamp_key_scans(graph);
         self.compile_ahead(graph).await;
         let shared = SharedBuilds::of(graph);
         if !shared.is_empty() {
@@ -278,7 +279,10 @@ impl Executor<'_> {
             .map(|side| sides[side].rows())
             .collect();
         let loading = Instant::now();
-        let matches = pipeline.match_bounds(&plan, |number| sides.get(number)?.key_range());
+        let matches = pipeline.match_bounds(&plan, |number| {
+            let rows = sides.get(number)?;
+            rows.key_range().or_else(|| self.scanned_keys(pipeline, number))
+        });
         let view = self.view(pipeline, &plan, &rows, Some(&matches)).await?;
         let loaded = loading.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);

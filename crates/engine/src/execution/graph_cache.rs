@@ -5,7 +5,7 @@ use super::error::Failure;
 use crate::graph::{KeyBounds, PipelineId};
 use crate::joins::build_table::BuiltTable;
 use galatea_expression::LookupSide;
-use galatea_store::TableView;
+use galatea_store::{FileStamp, TableView};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ pub(crate) struct Ready {
     kept: HashSet<PipelineId>,
     /// Rows by the pipeline that looks them up and the number of its build side.
     rows: HashMap<(PipelineId, usize), KeptRows>,
+    /// The stamps of the files of [`KeyScan`](crate::graph::KeyScan)s when the run began, by the pipeline
+    /// that looks the keys up and the number of its build side.
+    pub(super) key_stamps: HashMap<(PipelineId, usize), Vec<FileStamp>>,
     /// The matches of a partition, by the pipeline that would compute all matches.
     matches: Option<(PipelineId, BuiltTable)>,
 }

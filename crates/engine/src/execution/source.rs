@@ -2,12 +2,13 @@
 
 use crate::config::GalateaConfig;
 use crate::device::RunError;
-use crate::graph::{KeyBounds, Pipeline, PipelineSource};
+use crate::graph::{KeyBounds, Pipeline, PipelineSource, ScannedTable};
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
@@ -37,14 +38,7 @@ pub(super) async fn load(
     let source = &pipeline.source;
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
-        PipelineSource::Files { scan, table } => table.or_made(|| {
-            let scan = scan.data_source().downcast_ref::<FileScanConfig>();
-            let scan = scan.ok_or_else(|| StoreError::UnsupportedSource {
-                table: "a scan".into(),
-                reason: "it is not of files".into(),
-            })?;
-            store.file_table(scan, &context.runtime_env())
-        })?,
+        PipelineSource::Files { scan, table } => file_table(session, (scan, table), context)?,
         PipelineSource::Groups(_)
         | PipelineSource::Pairs(_)
         | PipelineSource::Windows(_)
@@ -77,6 +71,24 @@ pub(super) async fn load(
         store.clear_cache();
     }
     Ok(view)
+}
+
+/// The table of the files of a scan.
+pub(super) fn file_table(
+    session: &Session,
+    (scan, table): (&DataSourceExec, &ScannedTable),
+    context: &TaskContext,
+) -> Result<Arc<dyn ColumnSource>, StoreError> {
+    let table = table.or_made(|| {
+        let scan = scan.data_source().downcast_ref::<FileScanConfig>();
+        let scan = scan.ok_or_else(|| StoreError::UnsupportedSource {
+            table: "a scan".into(),
+            reason: "it is not of files".into(),
+        })?;
+        let store = session.engine().store();
+        store.file_table(scan, &context.runtime_env())
+    })?;
+    Ok(table)
 }
 
 /// Whether a filter draws a sample by the numbers of rows in the table. Such a pipeline needs all rows.

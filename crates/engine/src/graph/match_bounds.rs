@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 impl Pipeline {
-    /// The bounds of columns that the pipeline looks up in build sides on the host, if it drops rows without
-    /// a match. `keys` returns the range of the keys of a build side, by its number, if it is known.
+    /// The bounds of columns that the pipeline looks up in build sides, if it drops rows without a match.
+    /// `keys` returns the range of the keys of a build side, by its number, if it is known.
     pub(crate) fn match_bounds(
         &self,
         plan: &PipelinePlan,
@@ -27,7 +27,7 @@ impl Pipeline {
         self.pruning.iter().cloned().chain(bounds).collect()
     }
 
-    /// Build sides on the host without which rows are dropped, by number, each with the column of the source
+    /// Build sides without which rows are dropped, by number, each with the column of the source
     /// that is looked up in it.
     pub(crate) fn matched_columns(&self, plan: &PipelinePlan) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
@@ -37,7 +37,8 @@ impl Pipeline {
         found.retain(|(number, column)| {
             let is_same = |side: &BuildSide| {
                 let key = side.key.data_type(&side.plan.plan().schema());
-                side.build.is_none() && key.is_ok_and(|key| key == *self.schema.field(*column).data_type())
+                let is_known = side.build.is_none() || side.key_scan.is_some();
+                is_known && key.is_ok_and(|key| key == *self.schema.field(*column).data_type())
             };
             self.build_sides.get(*number).is_some_and(is_same)
         });

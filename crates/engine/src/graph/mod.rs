@@ -8,7 +8,7 @@
 //! by_node        a cache of values of plan nodes
 //! key            fingerprints of queries, subtrees and build sides (plan_key)
 //! partition      partitions of state that is computed out of core, and the bounds of their keys (key_bounds)
-//! match_bounds   the bounds of columns that the keys of build sides imply
+//! match_bounds   the bounds of columns that the keys of build sides imply (key_scan, keys of sides on the device)
 //! pruned_chunks  chunks left by zone maps         \
 //! shared_rows    rows of small build sides         \ shared by executions of one cached plan
 //! kept_counts    row counts of partitions          / (and out_of_core_memory, the memory of partitions)
@@ -22,6 +22,7 @@ mod input;
 mod kept_counts;
 pub(crate) mod key;
 mod key_bounds;
+mod key_scan;
 mod match_bounds;
 mod out_of_core_memory;
 mod partition;
@@ -39,6 +40,7 @@ pub use input::InputPlan;
 pub(crate) use kept_counts::CountInputs;
 pub use kept_counts::KeptCounts;
 pub use key_bounds::KeyBounds;
+pub use key_scan::KeyScan;
 pub use out_of_core_memory::OutOfCoreMemory;
 pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, ROW_COLUMNS, Slices, counting, in_slice};
 pub(crate) use pipeline::key_name;

@@ -1,7 +1,7 @@
 //! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
 use super::{
-    InputPlan, KeptCounts, KeyBounds, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows,
+    InputPlan, KeptCounts, KeyBounds, KeyScan, OutOfCoreMemory, PipelineId, PlanKey, PrunedChunks, SharedRows,
 };
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
@@ -225,6 +225,8 @@ pub struct BuildSide {
     pub shape: Option<PlanKey>,
     /// Key of its rows, with constants, under which the range of its keys is remembered.
     pub rows_key: Option<PlanKey>,
+    /// Finds the range of its keys before a pipeline builds it, if its table is small.
+    pub key_scan: Option<KeyScan>,
     /// Why the host cannot build its table, if that is known in advance.
     pub limit: Option<Reason>,
     /// The pipeline that builds it on the device; otherwise its plan runs and the host builds its table.
@@ -265,6 +267,7 @@ impl BuildSide {
             exceeds_memory: false,
             shape: None,
             rows_key: None,
+            key_scan: None,
             limit: None,
             build: None,
             shared: SharedRows::default(),

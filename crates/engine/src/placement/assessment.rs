@@ -13,7 +13,7 @@ use super::sort;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::key::Keys;
 use crate::graph::{
-    Build, BuildSide, PipelineGraph, PipelineId, PipelineRef, PipelineSource, PlanKey, Prediction,
+    Build, BuildSide, KeyScan, PipelineGraph, PipelineId, PipelineRef, PipelineSource, PlanKey, Prediction,
 };
 use crate::history::OneTime;
 use crate::joins;
@@ -384,7 +384,11 @@ impl<'a> Assessment<'a> {
             let side = &mut graph.pipeline_mut(id).build_sides[number];
             side.build = build;
             side.shape = Some(build_side);
-            let is_remembered = side.build.is_none() && of_files;
+            side.key_scan = match side.build.is_some() && of_files {
+                true => KeyScan::of(side.plan.plan(), &side.key),
+                false => None,
+            };
+            let is_remembered = of_files && (side.build.is_none() || side.key_scan.is_some());
             side.rows_key = is_remembered.then(|| self.keys.build_side_rows(side));
             if build.is_some() {
                 let rows = self.estimator.rows(side.plan.plan());

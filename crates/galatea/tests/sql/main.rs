@@ -46,6 +46,7 @@ mod install;
 mod join_order;
 mod joins;
 mod key_partitions;
+mod key_scans;
 mod kmeans;
 mod large_groups;
 mod lateral;

@@ -16,7 +16,7 @@ use crate::partial_loads::{Bed, groups, ordered, write};
 const SETTINGS: &[(&str, &str)] = &[("galatea.tuning.build_rows", "1000000")];
 
 /// Every tenth key from `first` on, fifty for each of ten years.
-fn years(first: i64) -> RecordBatch {
+pub(crate) fn years(first: i64) -> RecordBatch {
     let k: ArrayRef = Arc::new(Int64Array::from_iter(
         (0..500).map(|row| (row % 97 != 0).then_some(first + 10 * row)),
     ));
@@ -35,7 +35,7 @@ async fn bed() -> Bed {
 }
 
 /// Registers a file with these rows in both sessions.
-async fn register(bed: &Bed, name: &str, rows: &RecordBatch) {
+pub(crate) async fn register(bed: &Bed, name: &str, rows: &RecordBatch) {
     let path = bed.others.path().join(format!("{name}.parquet"));
     write(&path, rows, groups(5000));
     let path = path.display().to_string();

@@ -23,7 +23,7 @@ use super::files::TableFiles;
 use super::load::Load;
 use super::page_index::{PageIndex, Wanted, read_index, with_locations};
 use super::part::ColumnSize;
-use super::selection::{FilePlaces, Place, select};
+use super::selection::{FilePlaces, Place, is_clustered, select};
 use crate::column::Column;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
@@ -72,6 +72,17 @@ impl ParquetFormat {
         read: &[usize],
     ) -> Result<Selection> {
         select(files, row_groups, predicates, self.int96.as_ref(), read).await
+    }
+
+    /// Whether a range of the values of a column selects few row groups.
+    pub(super) async fn is_clustered(
+        &self,
+        files: &TableFiles,
+        version: &Version,
+        column: usize,
+    ) -> Result<bool> {
+        let row_groups = self.row_groups(files, version).await?;
+        is_clustered(files, &row_groups, column, self.int96.as_ref())
     }
 
     /// The row groups of a slice. Those that are read in part have the locations of the columns' pages.

@@ -388,6 +388,15 @@ impl ColumnSource for FileTable {
         (!found.is_text || !hints.dictionary.contains(&column)).then_some(found)
     }
 
+    async fn is_clustered(&self, column: usize) -> bool {
+        let version = Arc::clone(&self.version.read());
+        let clustered = match &self.format {
+            Format::Parquet(parquet) => parquet.is_clustered(&self.files, &version, column).await,
+            Format::Native(_) => Ok(false),
+        };
+        clustered.unwrap_or(false)
+    }
+
     async fn load(
         &self,
         columns: &[usize],

@@ -135,6 +135,11 @@ impl GroupStatistics {
         }
     }
 
+    /// The bounds of the column of the table with this index, by row group.
+    pub(super) fn bounds(&self, column: usize) -> Option<&Bounds> {
+        self.columns.get(&column)
+    }
+
     fn column(&self, name: &ColumnName) -> Option<&Bounds> {
         self.columns.get(&name.name.parse().ok()?)
     }

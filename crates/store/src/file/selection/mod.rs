@@ -8,6 +8,7 @@
 mod bloom;
 mod bounds;
 mod candidates;
+mod clustering;
 mod pages;
 mod places;
 
@@ -21,6 +22,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use self::bloom::BloomFilters;
 use self::bounds::GroupStatistics;
 use self::candidates::Candidates;
+pub(super) use self::clustering::is_clustered;
 use self::pages::without_pages;
 pub(super) use self::places::{FilePlaces, Place};
 use super::column_reader::Int96;
