@@ -108,6 +108,12 @@ impl Plan {
                 for iteration in 0..runs.count {
                     let run = run(&ctx, &query.sql).await?;
                     let row = self.row(mode, query, iteration, 0, &run);
+                    tracing::debug!(
+                        query = query.name,
+                        iteration,
+                        seconds = row.total_s,
+                        "a first run ended"
+                    );
                     let engine = row.engine;
                     found.rows.push(row);
                     match expected.get(number) {
