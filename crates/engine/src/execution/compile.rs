@@ -5,8 +5,9 @@
 //! millisecond per pipeline, and meanwhile every kernel is compiled on its own thread. Otherwise each
 //! pipeline would be compiled only when its build sides are complete, one after the other.
 //!
-//! A pipeline over the rows of other pipelines is bound to their expected number. If its kernel depends on
-//! the number, such as the kernel of a group table, the run may compile another one.
+//! A pipeline over the rows of other pipelines is bound to their expected number, with a margin if it is an
+//! estimate: a kernel can be used for fewer rows than it is bound to. If there are more rows, the run binds
+//! and compiles the pipeline again, and so do all pipelines above it, one after the other.
 //!
 //! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
 //! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.
@@ -22,6 +23,8 @@ use futures::future::{BoxFuture, join, join_all};
 use futures::lock::Mutex as AsyncMutex;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::build_plan::{ProbePlan, pairs_side};
+use galatea_codegen::sink::hash::slots_for;
+use galatea_codegen::strategy::Strategy;
 use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
 use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
@@ -34,6 +37,9 @@ use tokio::task::JoinSet;
 
 /// Rows that a pipeline is expected to leave on the device if there is no estimate.
 const EXPECTED: u64 = 1 << 16;
+
+/// The factor by which rows may exceed an estimate.
+const MARGIN: u64 = 4;
 
 /// The most rows that are expected: a chunk has at most 2^32.
 const MOST: u64 = 1 << 31;
@@ -105,9 +111,12 @@ impl Executor<'_> {
             let sides = 0..pipeline.build_sides.len();
             let shapes = sides
                 .map(|number| self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), ahead));
-            let (shapes, view) = join(join_all(shapes), self.view_ahead(pipeline, &plan, matches)).await;
-            let view = view?;
+            let (shapes, table) = join(join_all(shapes), self.table_ahead(pipeline, &plan, matches)).await;
             let sides = shapes.into_iter().collect::<Option<Vec<Shape>>>()?;
+            let view = match table {
+                Some(table) => table?,
+                None => expected(pipeline, &sides)?,
+            };
             let shapes: Vec<_> = sides.iter().map(|side| Arc::clone(&side.side)).collect();
             let chunks: Vec<usize> = (0..view.chunk_rows.len()).collect();
             let whole = ResultQueue::whole();
@@ -129,7 +138,8 @@ impl Executor<'_> {
                 part: None,
             };
             let options = run.kernel_options();
-            let shape = |bound: &BoundPipeline| Shape::of(bound, &sides);
+            let least_slots = self.config.hash_slots.0;
+            let shape = |bound: &BoundPipeline| Shape::of(bound, &sides, least_slots);
             let shape = (device.prepared())
                 .with_bound(&plan, &view, &shapes, options, shape)
                 .ok()?;
@@ -229,37 +239,39 @@ impl Executor<'_> {
         pipeline.match_bounds(plan, |number| keys.get(&number)?.clone())
     }
 
-    /// The rows that a pipeline scans: a table that stays loaded, or the expected rows of other pipelines.
-    /// Rows of files outside of the bounds `matches` may be left out.
-    async fn view_ahead(
+    /// The table that a pipeline scans; `None` if it scans rows of other pipelines, and `None` inside if the
+    /// table does not stay loaded. Rows of files outside of the bounds `matches` may be left out.
+    async fn table_ahead(
         &self,
         pipeline: PipelineRef<'_>,
         plan: &PipelinePlan,
         matches: Vec<KeyBounds>,
-    ) -> Option<TableView> {
+    ) -> Option<Option<TableView>> {
         let stays = match &pipeline.source {
             PipelineSource::Groups(_)
             | PipelineSource::Windows(_)
             | PipelineSource::Union(_)
-            | PipelineSource::Pairs(_) => return expected(pipeline),
+            | PipelineSource::Pairs(_) => return None,
             PipelineSource::Stored(_) => true,
             PipelineSource::Files { .. } => self.config.cache_files.0,
             PipelineSource::Plan(_) => false,
         };
         if !stays {
-            return None;
+            return Some(None);
         }
-        let view = self.load(&pipeline, plan, &matches).await.ok()?;
-        let kept = (view.clone(), matches);
-        self.ready.lock().views.insert(pipeline.id(), kept);
+        let view = self.load(&pipeline, plan, &matches).await.ok();
+        if let Some(view) = &view {
+            let kept = (view.clone(), matches);
+            self.ready.lock().views.insert(pipeline.id(), kept);
+        }
         Some(view)
     }
 }
 
-/// A view of the rows that other pipelines are expected to leave on the device.
-fn expected(pipeline: PipelineRef<'_>) -> Option<TableView> {
+/// A view of the rows that other pipelines, with these shapes, are expected to leave on the device.
+fn expected(pipeline: PipelineRef<'_>, shapes: &[Shape]) -> Option<TableView> {
     let sides = pipeline.row_sides.clone();
-    let rows = sides.map(|side| pipeline.build_sides[side].rows.unwrap_or(EXPECTED));
+    let rows = sides.map(|side| shapes[side].rows.expected(pipeline.build_sides[side].rows));
     let rows: Vec<u64> = rows.map(|rows| rows.clamp(1, MOST)).collect();
     match (&pipeline.source, rows.as_slice()) {
         (PipelineSource::Union(_), rows) => parts(rows).ok(),
@@ -275,6 +287,61 @@ struct Shape {
     side: Arc<LookupSide>,
     /// The columns of a multimap join, if it is a part of one.
     join: Option<JoinShape>,
+    /// The rows of pipelines that scan it.
+    rows: Entries,
+}
+
+/// The number of rows of a pipeline's result, as far as binding determines it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entries {
+    /// At most this number, which is usually reached: possible groups, or slots for all of them.
+    Reached(u64),
+    /// Slots of a hash table that grows with its groups.
+    Growing {
+        /// Slots at the beginning.
+        least: u64,
+        /// Sufficient slots for the groups of all rows.
+        most: u64,
+    },
+    /// Some of this number of rows.
+    Among(u64),
+    /// Matches of this number of rows.
+    Matches(u64),
+}
+
+impl Entries {
+    /// The entries of a bound pipeline's result. `least_slots`: slots of a growing hash table at the
+    /// beginning.
+    fn of(bound: &BoundPipeline, least_slots: u64) -> Self {
+        match (&bound.strategy, &bound.result) {
+            (Strategy::Scalar, _) => Self::Reached(1),
+            (Strategy::Shared(layout), _) => Self::Reached(layout.groups),
+            (Strategy::Dense(layout), _) => Self::Reached(layout.groups),
+            (Strategy::Hash { overflows, .. }, ResultPlan::Aggregate { key: Some(key), .. }) => {
+                let most = slots_for(key.groups_among(bound.rows));
+                match overflows {
+                    true => Self::Growing {
+                        least: least_slots,
+                        most,
+                    },
+                    false => Self::Reached(most),
+                }
+            }
+            (_, ResultPlan::Probe(_) | ResultPlan::Mark(_)) => Self::Matches(bound.rows),
+            _ => Self::Among(bound.rows),
+        }
+    }
+
+    /// The expected number, given an estimate of the rows without free slots.
+    fn expected(self, estimate: Option<u64>) -> u64 {
+        let estimate = estimate.unwrap_or(EXPECTED).saturating_mul(MARGIN);
+        match self {
+            Self::Reached(rows) => rows,
+            Self::Growing { least, most } => slots_for(estimate).max(least).min(most),
+            Self::Among(rows) => estimate.min(rows),
+            Self::Matches(rows) => estimate.max(rows),
+        }
+    }
 }
 
 /// The columns of a part of a multimap join.
@@ -288,14 +355,18 @@ enum JoinShape {
 
 impl From<Arc<LookupSide>> for Shape {
     fn from(side: Arc<LookupSide>) -> Self {
-        Self { side, join: None }
+        Self {
+            rows: Entries::Among(side.rows()),
+            side,
+            join: None,
+        }
     }
 }
 
 impl Shape {
     /// The shape of a pipeline's result, if binding alone determines it. `sides` are the shapes of its build
     /// sides.
-    fn of(bound: &BoundPipeline, sides: &[Self]) -> Option<Self> {
+    fn of(bound: &BoundPipeline, sides: &[Self], least_slots: u64) -> Option<Self> {
         let (side, join) = match &bound.result {
             ResultPlan::Build(plan) => (plan.build_side(), None),
             ResultPlan::BuildGroups(plan) => (plan.build_side(), None),
@@ -320,7 +391,33 @@ impl Shape {
             },
             ResultPlan::Rows(_) | ResultPlan::Partition(_) => return None,
         };
-        let side = Arc::new(side);
-        Some(Self { side, join })
+        Some(Self {
+            side: Arc::new(side),
+            join,
+            rows: Entries::of(bound, least_slots),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_have_a_margin_within_bounds() {
+        let (few, many) = (Some(100), Some(u64::MAX));
+        assert_eq!(Entries::Reached(7).expected(many), 7);
+        let growing = Entries::Growing {
+            least: 1024,
+            most: 1 << 20,
+        };
+        assert_eq!(growing.expected(few), 1024);
+        assert_eq!(growing.expected(Some(1000)), 8192);
+        assert_eq!(growing.expected(many), 1 << 20);
+        assert_eq!(growing.expected(None), 1 << 19);
+        assert_eq!(Entries::Among(1000).expected(few), 400);
+        assert_eq!(Entries::Among(1000).expected(many), 1000);
+        assert_eq!(Entries::Matches(1000).expected(few), 1000);
+        assert_eq!(Entries::Matches(1000).expected(Some(5000)), 20_000);
     }
 }
