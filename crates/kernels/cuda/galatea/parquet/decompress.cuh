@@ -69,7 +69,7 @@ GALATEA_NOINLINE void write_output(DecompressMemory& memory, const u8* compresse
         }
         __syncthreads();
         u8* const target = output + first;
-        volatile u16* const sources = memory.sources;
+        u16* const sources = memory.sources;
         u32 source[OUTPUT_ITEMS];
 #pragma unroll
         for (u32 item = 0; item < OUTPUT_ITEMS; ++item) {
@@ -98,13 +98,13 @@ GALATEA_NOINLINE void write_output(DecompressMemory& memory, const u8* compresse
             is_open |= source[item] < IS_VALUE;
         }
         while (__syncthreads_or(is_open)) {
-            // A source is a smaller number in each round. Threads may read it before or after the others
-            // wrote.
             u32 next[OUTPUT_ITEMS];
 #pragma unroll
             for (u32 item = 0; item < OUTPUT_ITEMS; ++item) {
                 next[item] = source[item] < IS_VALUE ? u32(sources[source[item]]) : source[item];
             }
+            // No source is replaced before all threads have read theirs.
+            __syncthreads();
             is_open = false;
 #pragma unroll
             for (u32 item = 0; item < OUTPUT_ITEMS; ++item) {
