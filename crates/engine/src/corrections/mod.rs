@@ -18,6 +18,8 @@
 //! float_constants  columns of files are not constant by statistics without NaN
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
+//! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
+//! ignored_nulls   LEAD with IGNORE NULLS is evaluated over whole partitions
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
@@ -40,7 +42,9 @@ mod float_keys;
 mod float_order;
 mod float_ranks;
 mod float_windows;
+mod frames;
 mod hidden;
+mod ignored_nulls;
 mod list_lengths;
 mod marks;
 mod merge_join;

@@ -157,6 +157,31 @@ const WRONG: &[Wrong] = &[
         right: &["0.5", "NaN"],
     },
     Wrong {
+        rule: "frames.rs",
+        statements: &[
+            "SELECT sum(v) OVER (ORDER BY i ROWS 1 PRECEDING) FROM (VALUES (1, CAST(1e16 AS DOUBLE)), (2, 1.0), (3, 2.5)) t(i, v)",
+        ],
+        right: &["1e16", "1e16", "3.5"],
+    },
+    Wrong {
+        rule: "frames.rs (bit_xor)",
+        statements: &[
+            "SELECT bit_xor(x) OVER (ORDER BY i ROWS 1 PRECEDING) FROM (VALUES (1, 6), (2, NULL), (3, NULL)) t(i, x)",
+        ],
+        right: &["6", "6", "NULL"],
+    },
+    Wrong {
+        rule: "ignored_nulls.rs",
+        statements: &[
+            "SET datafusion.execution.batch_size = 4",
+            "CREATE TABLE t AS SELECT column1 AS i, column2 AS x FROM (VALUES (1,10),(2,20),(3,NULL),(4,30),(5,40),(6,NULL),(7,NULL),(8,50),(9,NULL),(10,60),(11,70),(12,80))",
+            "SELECT lead(x, 2) IGNORE NULLS OVER (ORDER BY i) FROM t",
+        ],
+        right: &[
+            "30", "40", "40", "50", "60", "60", "60", "70", "70", "80", "NULL", "NULL",
+        ],
+    },
+    Wrong {
         rule: "deviations.rs",
         statements: &[
             "SELECT var_pop(v) FROM (VALUES (CAST(1e16 AS DOUBLE)), (CAST(1e16 AS DOUBLE) + 2)) t(v)",
