@@ -4,6 +4,7 @@
 //! as placement, finds the name in the query. Our functions provide accumulators and delegate everything else
 //! to DataFusion's.
 
+use super::frames::FrameFunction;
 use super::{deviations, float_distinct, float_extremes, frames, ignored_nulls};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -11,7 +12,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
-use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, merge_schema};
@@ -51,7 +52,7 @@ impl AnalyzerRule for ReplaceAggregates {
 /// A call with our function instead of DataFusion's, if we have one for its arguments.
 fn replace(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
-        Expr::AggregateFunction(mut call) => match ours(&call.func, &call.params.args, schema)? {
+        Expr::AggregateFunction(mut call) => match of_groups(&call, schema)? {
             Some(func) => {
                 call.func = func;
                 Transformed::yes(Expr::AggregateFunction(call))
@@ -66,6 +67,18 @@ fn replace(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             None => Transformed::no(Expr::WindowFunction(call)),
         },
         expr => Transformed::no(expr),
+    })
+}
+
+/// Our version of the function of groups, if we have one.
+fn of_groups(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Arc<AggregateUDF>>> {
+    let arguments = &call.params.args;
+    Ok(match ours(&call.func, arguments, schema)? {
+        // DataFusion's accumulator for groups ignores DISTINCT.
+        None if call.params.distinct && FrameFunction::is_exclusive_or(call.func.inner().as_ref()) => {
+            Some(corrected(&call.func, Method::Frame(FrameFunction::ExclusiveOr)))
+        }
+        ours => ours,
     })
 }
 
@@ -99,7 +112,7 @@ fn of_frame(
         return Ok(None);
     };
     let argument = argument.get_type(schema)?;
-    let frame = frames::FrameFunction::of(function.inner().as_ref(), &argument);
+    let frame = FrameFunction::of(function.inner().as_ref(), &argument);
     Ok(frame.map(|frame| corrected(function, Method::Frame(frame))))
 }
 
@@ -138,8 +151,8 @@ enum Method {
     Distinct,
     /// Sums about a value of the group.
     Deviation(deviations::Deviation),
-    /// DataFusion's, except over sliding frames.
-    Frame(frames::FrameFunction),
+    /// DataFusion's, except over sliding frames and for groups of distinct values.
+    Frame(FrameFunction),
 }
 
 /// An aggregate function with accumulators of ours.

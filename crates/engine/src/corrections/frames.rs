@@ -18,6 +18,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl};
 use std::fmt::Debug;
@@ -39,8 +40,13 @@ impl FrameFunction {
         } else if double && function.is::<Avg>() {
             Some(Self::Average)
         } else {
-            (function.name() == "bit_xor").then_some(Self::ExclusiveOr)
+            Self::is_exclusive_or(function).then_some(Self::ExclusiveOr)
         }
+    }
+
+    /// Whether DataFusion's function is the exclusive or.
+    pub(super) fn is_exclusive_or(function: &dyn AggregateUDFImpl) -> bool {
+        *function == *bit_xor_udaf().inner().as_ref()
     }
 
     /// The accumulator for a frame. `inner` is DataFusion's.

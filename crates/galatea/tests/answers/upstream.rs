@@ -171,6 +171,28 @@ const WRONG: &[Wrong] = &[
         right: &["6", "6", "NULL"],
     },
     Wrong {
+        rule: "aggregates.rs (bit_xor)",
+        statements: &["SELECT bit_xor(DISTINCT y), count(*) FROM (VALUES (1, 5), (1, 5)) t(k, y) GROUP BY k"],
+        right: &["5, 2"],
+    },
+    Wrong {
+        rule: "timestamps.rs (date_trunc)",
+        statements: &["SELECT date_trunc('year', arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)'))"],
+        right: &["9999-01-01T00:00:00"],
+    },
+    Wrong {
+        rule: "timestamps.rs (date_bin)",
+        statements: &[
+            "SELECT date_bin(INTERVAL '1 day', arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)'))",
+        ],
+        right: &["9999-12-31T00:00:00"],
+    },
+    Wrong {
+        rule: "timestamps.rs (constants)",
+        statements: &["SELECT date_trunc('millisecond', TIMESTAMP '1969-12-31 23:59:59.9995')"],
+        right: &["1969-12-31T23:59:59.999"],
+    },
+    Wrong {
         rule: "ignored_nulls.rs",
         statements: &[
             "SET datafusion.execution.batch_size = 4",

@@ -92,33 +92,39 @@ static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
 
 // The bin boundary at or before `value`, with boundaries `stride` apart and one at `origin`; does not
 // overflow if date_bin_fits.
-static GALATEA_INLINE i64 date_bin(i64 value, i64 stride, i64 origin, i64) {
+static GALATEA_INLINE i64 date_bin(i64 value, i64 stride, i64 origin) {
     const i128 distance = i128(value) - origin, rest = distance % stride;
     return i64(distance - rest - (rest < 0 ? i128(stride) : i128(0)) + origin);
 }
 
-// Whether a host that computes the boundary with units of `scale` to one of `value` stays within 64 bits
-// throughout.
-static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin, i64 scale) {
-    const auto fits = [&](i128 units) { const i128 fine = units * scale; return fine == i128(i64(fine)); };
+// Whether a host that computes the boundary stays within 64 bits throughout.
+static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin) {
+    const auto fits = [](i128 units) { return units == i128(i64(units)); };
     const i128 distance = i128(value) - origin, rest = distance % stride;
     const i128 bin = distance - rest - (rest < 0 ? i128(stride) : i128(0));
-    return fits(value) && fits(distance) && fits(bin) && fits(bin + origin);
+    return fits(distance) && fits(bin) && fits(bin + origin);
 }
 
 // The bin boundary at or before `value`, with boundaries `months` months apart and one at `origin`, and `day`
-// units a day; fails if 64 bits do not hold the value or the boundary in units of `scale`.
-static GALATEA_NOINLINE Checked64 date_bin_months(i64 value, i64 months, i64 origin, i64 day, i64 scale) {
-    const auto fits = [&](i64 units) { const i128 fine = i128(units) * scale; return fine == i128(i64(fine)); };
-    if (!fits(value)) return {0, true};
+// units a day; fails if the value or a boundary is outside the calendar, or 64 bits do not hold the result.
+static GALATEA_NOINLINE Checked64 date_bin_months(i64 value, i64 months, i64 origin, i64 day) {
+    // The days of the years -262143 to 262142, and more months than these years have.
+    const i64 first_day = -96465292, last_day = 95026236, most_months = 7000000;
+    const i64 value_day = floor_divide(value, day);
+    if (value_day < first_day || value_day > last_day) return {0, true};
     const i32 from = (i32)floor_divide(origin, day);
     const i64 rest = origin - from * day;
-    const CivilDate of_value = civil_date((i32)floor_divide(value, day)), of_origin = civil_date(from);
-    const i32 distance = (of_value.year - of_origin.year) * 12 + (i32)of_value.month - (i32)of_origin.month;
-    const i64 cuts = floor_divide((i64)distance, months);
-    i64 cut = date_add_months(from, (i32)(cuts * months)) * day + rest;
-    if (cut > value) cut = date_add_months(from, (i32)((cuts - 1) * months)) * day + rest;
-    return {cut, !fits(cut)};
+    const CivilDate of_value = civil_date((i32)value_day), of_origin = civil_date(from);
+    const i64 distance = (i64(of_value.year) - of_origin.year) * 12 + (i64)of_value.month - (i64)of_origin.month;
+    i64 shift = floor_divide(distance, months) * months;
+    for (i32 attempt = 0; attempt < 2; ++attempt, shift -= months) {
+        if (shift < -most_months || shift > most_months) return {0, true};
+        const i32 start = date_add_months(from, (i32)shift);
+        if (start < first_day || start > last_day) return {0, true};
+        const i128 cut = i128(start) * day + rest;
+        if (cut <= value) return {i64(cut), cut != i128(i64(cut))};
+    }
+    return {0, true};
 }
 
 }  // namespace galatea
