@@ -102,7 +102,7 @@ fn of_window(call: &WindowFunction, schema: &DFSchema) -> Result<Option<WindowFu
     Ok(ours)
 }
 
-/// Our version of an aggregate function whose accumulator for sliding frames is wrong.
+/// Our version of an aggregate function with a wrong accumulator for sliding frames.
 fn of_frame(
     function: &Arc<AggregateUDF>,
     arguments: &[Expr],

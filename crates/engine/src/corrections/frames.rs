@@ -23,7 +23,7 @@ use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl};
 use std::fmt::Debug;
 
-/// A function whose accumulator for sliding frames is ours.
+/// A function with an accumulator of ours for sliding frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum FrameFunction {
     Sum,
@@ -109,7 +109,7 @@ impl Summary for Sums {
     }
 }
 
-/// The rows of a frame, in the order in which they leave it.
+/// The rows of a frame, oldest first.
 #[derive(Debug, Default)]
 struct FrameQueue<S> {
     /// The summaries of the older part from each of its rows on; the last one is that of the whole part.
