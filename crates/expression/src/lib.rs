@@ -79,6 +79,7 @@ mod returned;
 mod sql;
 mod string;
 mod string_cast;
+pub mod timestamp_units;
 mod value;
 mod windows;
 

@@ -1,16 +1,18 @@
-//! Aggregate functions of ours that replace DataFusion's, under the same names.
+//! Aggregate and window functions of ours that replace DataFusion's, under the same names.
 //!
 //! The analyzer rule replaces the function of a call. Code that looks at the function's name afterwards, such
 //! as placement, finds the name in the query. Our functions provide accumulators and delegate everything else
 //! to DataFusion's.
 
-use super::{deviations, float_distinct, float_extremes};
+use super::frames::FrameFunction;
+use super::{deviations, float_distinct, float_extremes, frames, ignored_nulls};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, merge_schema};
@@ -50,25 +52,73 @@ impl AnalyzerRule for ReplaceAggregates {
 /// A call with our function instead of DataFusion's, if we have one for its arguments.
 fn replace(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
-        Expr::AggregateFunction(mut call) => match ours(&call.func, &call.params.args, schema)? {
+        Expr::AggregateFunction(mut call) => match of_groups(&call, schema)? {
             Some(func) => {
                 call.func = func;
                 Transformed::yes(Expr::AggregateFunction(call))
             }
             None => Transformed::no(Expr::AggregateFunction(call)),
         },
-        Expr::WindowFunction(mut call) => match &call.fun {
-            WindowFunctionDefinition::AggregateUDF(func) => match ours(func, &call.params.args, schema)? {
-                Some(func) => {
-                    call.fun = WindowFunctionDefinition::AggregateUDF(func);
-                    Transformed::yes(Expr::WindowFunction(call))
-                }
-                None => Transformed::no(Expr::WindowFunction(call)),
-            },
-            WindowFunctionDefinition::WindowUDF(_) => Transformed::no(Expr::WindowFunction(call)),
+        Expr::WindowFunction(mut call) => match of_window(&call, schema)? {
+            Some(function) => {
+                call.fun = function;
+                Transformed::yes(Expr::WindowFunction(call))
+            }
+            None => Transformed::no(Expr::WindowFunction(call)),
         },
         expr => Transformed::no(expr),
     })
+}
+
+/// Our version of the function of groups, if we have one.
+fn of_groups(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Arc<AggregateUDF>>> {
+    let arguments = &call.params.args;
+    Ok(match ours(&call.func, arguments, schema)? {
+        // DataFusion's accumulator for groups ignores DISTINCT.
+        None if call.params.distinct && FrameFunction::is_exclusive_or(call.func.inner().as_ref()) => {
+            Some(corrected(&call.func, Method::Frame(FrameFunction::ExclusiveOr)))
+        }
+        ours => ours,
+    })
+}
+
+/// Our version of the function of a window, if we have one.
+fn of_window(call: &WindowFunction, schema: &DFSchema) -> Result<Option<WindowFunctionDefinition>> {
+    let arguments = &call.params.args;
+    let ours = match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(function) => {
+            let ours = match ours(function, arguments, schema)? {
+                None if !call.params.distinct => of_frame(function, arguments, schema)?,
+                ours => ours,
+            };
+            ours.map(WindowFunctionDefinition::AggregateUDF)
+        }
+        WindowFunctionDefinition::WindowUDF(function) => {
+            let ignores = call.params.null_treatment == Some(NullTreatment::IgnoreNulls);
+            let ours = ignores.then(|| ignored_nulls::shift(function)).flatten();
+            ours.map(WindowFunctionDefinition::WindowUDF)
+        }
+    };
+    Ok(ours)
+}
+
+/// Our version of an aggregate function with a wrong accumulator for sliding frames.
+fn of_frame(
+    function: &Arc<AggregateUDF>,
+    arguments: &[Expr],
+    schema: &DFSchema,
+) -> Result<Option<Arc<AggregateUDF>>> {
+    let [argument] = arguments else {
+        return Ok(None);
+    };
+    let argument = argument.get_type(schema)?;
+    let frame = FrameFunction::of(function.inner().as_ref(), &argument);
+    Ok(frame.map(|frame| corrected(function, Method::Frame(frame))))
+}
+
+fn corrected(function: &Arc<AggregateUDF>, method: Method) -> Arc<AggregateUDF> {
+    let inner = Arc::clone(function);
+    Arc::new(AggregateUDF::new_from_impl(Corrected { inner, method }))
 }
 
 /// Our version of a function over these arguments, if we have one.
@@ -89,10 +139,7 @@ fn ours(
         }
         _ => deviations::Deviation::of(inner.as_ref()).map(Method::Deviation),
     };
-    Ok(method.map(|method| {
-        let inner = Arc::clone(function);
-        Arc::new(AggregateUDF::new_from_impl(Corrected { inner, method }))
-    }))
+    Ok(method.map(|method| corrected(function, method)))
 }
 
 /// The method of a function of ours.
@@ -104,6 +151,8 @@ enum Method {
     Distinct,
     /// Sums about a value of the group.
     Deviation(deviations::Deviation),
+    /// DataFusion's, except over sliding frames and for groups of distinct values.
+    Frame(FrameFunction),
 }
 
 /// An aggregate function with accumulators of ours.
@@ -145,6 +194,7 @@ impl AggregateUDFImpl for Corrected {
             Method::Distinct => float_distinct::accumulator(args, |args| self.inner.accumulator(args)),
             Method::Deviation(_) if args.is_distinct => self.inner.accumulator(args),
             Method::Deviation(deviation) => Ok(deviations::accumulator(deviation)),
+            Method::Frame(_) => self.inner.accumulator(args),
         }
     }
 
@@ -153,6 +203,8 @@ impl AggregateUDFImpl for Corrected {
             Method::Ranks => {
                 float_extremes::accumulator(args, |args| self.inner.create_sliding_accumulator(args))
             }
+            Method::Deviation(deviation) if !args.is_distinct => Ok(frames::deviation(deviation)),
+            Method::Frame(frame) => Ok(frame.accumulator(self.inner.create_sliding_accumulator(args)?)),
             Method::Distinct | Method::Deviation(_) => self.accumulator(args),
         }
     }
@@ -179,6 +231,7 @@ impl AggregateUDFImpl for Corrected {
                 float_distinct::groups_accumulator(args, |args| self.inner.create_groups_accumulator(args))
             }
             Method::Deviation(deviation) => Ok(deviations::groups_accumulator(deviation)),
+            Method::Frame(_) => self.inner.create_groups_accumulator(args),
         }
     }
 

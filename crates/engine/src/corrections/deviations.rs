@@ -78,7 +78,7 @@ impl Deviation {
     }
 
     /// The result for a group; `None` is NULL.
-    fn finish(self, group: &Sums) -> Option<f64> {
+    pub(super) fn finish(self, group: &Sums) -> Option<f64> {
         let n = group.count as f64;
         let [some, more] = [group.count > 0, group.count > 1];
         let yy = || not_negative(group.about_means(group.yy, group.y, group.y));
@@ -196,7 +196,7 @@ impl Mul for Pair {
 
 /// The number of rows of a group, and sums of their distances from its first values and of products of these.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+pub(super) struct Sums {
     count: u64,
     /// The first values of y and x.
     first: [f64; 2],
@@ -208,26 +208,25 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, y: f64, x: f64, sign: f64) {
+    pub(super) fn add(&mut self, y: f64, x: f64) {
         if self.count == 0 {
             *self = Self {
                 first: [y, x],
                 ..Self::default()
             };
         }
-        let times = Pair::from(sign);
         let one = Pair::sum(y, -self.first[0]);
         let other = Pair::sum(x, -self.first[1]);
-        self.y = self.y + one * times;
-        self.x = self.x + other * times;
-        self.yy = self.yy + one * one * times;
-        self.xx = self.xx + other * other * times;
-        self.xy = self.xy + one * other * times;
-        self.count = self.count.wrapping_add_signed(sign as i64);
+        self.y = self.y + one;
+        self.x = self.x + other;
+        self.yy = self.yy + one * one;
+        self.xx = self.xx + other * other;
+        self.xy = self.xy + one * other;
+        self.count += 1;
     }
 
     /// Adds the rows of another part of the group.
-    fn merge(&mut self, part: &Self) {
+    pub(super) fn merge(&mut self, part: &Self) {
         if part.count == 0 {
             return;
         }
@@ -309,7 +308,7 @@ pub(super) fn groups_accumulator(deviation: Deviation) -> Box<dyn GroupsAccumula
 }
 
 /// Calls `each` with the number and the arguments of every row without NULL; with one argument, x is y.
-fn for_rows(values: &[ArrayRef], mut each: impl FnMut(usize, f64, f64)) {
+pub(super) fn for_rows(values: &[ArrayRef], mut each: impl FnMut(usize, f64, f64)) {
     let y = values[0].as_primitive::<Float64Type>();
     let x = values.last().unwrap_or(&values[0]).as_primitive::<Float64Type>();
     for row in 0..y.len() {
@@ -352,17 +351,8 @@ struct Whole {
 
 impl Accumulator for Whole {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for_rows(values, |_, y, x| self.sums.add(y, x, 1.0));
+        for_rows(values, |_, y, x| self.sums.add(y, x));
         Ok(())
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for_rows(values, |_, y, x| self.sums.add(y, x, -1.0));
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
     }
 
     fn merge_batch(&mut self, parts: &[ArrayRef]) -> Result<()> {
@@ -403,7 +393,7 @@ impl GroupsAccumulator for Groups {
         self.groups.resize(groups, Sums::default());
         for_rows(values, |row, y, x| {
             if filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row)) {
-                self.groups[group_indices[row]].add(y, x, 1.0);
+                self.groups[group_indices[row]].add(y, x);
             }
         });
         Ok(())
@@ -432,7 +422,7 @@ impl GroupsAccumulator for Groups {
         let mut rows = vec![Sums::default(); values[0].len()];
         for_rows(values, |row, y, x| {
             if filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row)) {
-                rows[row].add(y, x, 1.0);
+                rows[row].add(y, x);
             }
         });
         Ok(columns(self.deviation, &rows))

@@ -18,10 +18,14 @@
 //! float_constants  columns of files are not constant by statistics without NaN
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
+//! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
+//! aggregates      the exclusive or of distinct values in groups reads each once
+//! ignored_nulls   LEAD with IGNORE NULLS is evaluated over whole partitions
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
+//! timestamps      date_trunc and date_bin beyond the years of 64-bit nanoseconds, and of constants before 1970
 //! offsets         OFFSET without LIMIT skips the rows of its own order
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
@@ -40,7 +44,9 @@ mod float_keys;
 mod float_order;
 mod float_ranks;
 mod float_windows;
+mod frames;
 mod hidden;
+mod ignored_nulls;
 mod list_lengths;
 mod marks;
 mod merge_join;
@@ -53,6 +59,7 @@ mod set_comparisons;
 mod set_operations;
 mod struct_fields;
 mod subqueries;
+mod timestamps;
 
 pub use float_compare::compare_floats;
 
@@ -76,6 +83,7 @@ pub fn analyzer_rules(
     all.extend(rules.iter().cloned());
     all.push(Arc::new(nullable_subqueries::NullableSubqueries));
     all.push(Arc::new(struct_fields::MaskFields));
+    all.push(Arc::new(timestamps::KeepUnits));
     all.push(Arc::new(aggregates::ReplaceAggregates));
     all
 }

@@ -262,17 +262,9 @@ impl Emitter<'_> {
         input: &Expr,
     ) -> Result<Value, Reason> {
         let value = self.expression(input)?;
-        let DataType::Timestamp(own, _) = *expression.data_type() else {
-            return Err(Reason::Type {
-                data_type: expression.data_type().clone(),
-                place: expression.to_string(),
-            });
-        };
-        // DataFusion computes in nanoseconds.
-        let scale = 1_000_000_000 / per_second(own);
-        let [stride, origin, scale] = [stride, origin, scale].map(|number| self.parameter(number as u64));
+        let [stride, origin] = [stride, origin].map(|number| self.parameter(number as u64));
         let arguments = format!(
-            "i64({}), i64(args.literals[{stride}]), i64(args.literals[{origin}]), i64(args.literals[{scale}])",
+            "i64({}), i64(args.literals[{stride}]), i64(args.literals[{origin}])",
             value.code
         );
         let outside = self.define(&Kind::Bool, &format!("!date_bin_fits({arguments})"));
@@ -305,8 +297,7 @@ impl Emitter<'_> {
                 place: expression.to_string(),
             });
         };
-        let (day, scale) = (per_second(own) * DAY_SECONDS, 1_000_000_000 / per_second(own));
-        let constants = [i64::from(months), origin, day, scale];
+        let constants = [i64::from(months), origin, per_second(own) * DAY_SECONDS];
         let constants = constants.map(|number| self.parameter(number as u64));
         let constants = constants.map(|number| format!("i64(args.literals[{number}])"));
         let rhs = format!("date_bin_months(i64({}), {})", value.code, constants.join(", "));
@@ -348,14 +339,13 @@ impl Emitter<'_> {
         value: Value,
         own: i64,
     ) -> Result<Value, Reason> {
-        // DataFusion computes in nanoseconds, whatever the unit, and both ends must fit.
-        let scale = i128::from(1_000_000_000 / own);
-        let fitting = Interval {
-            low: i128::from(i64::MIN).div_euclid(scale) + i128::from(scale > 1),
-            high: i128::from(i64::MAX) / scale,
-        };
-        let value = self.checked_range(value, fitting, Fault::Function);
         let day = i128::from(own) * i128::from(DAY_SECONDS);
+        let calendar = Interval {
+            low: VALID_DAYS.low * day,
+            high: (VALID_DAYS.high + 1) * day - 1,
+        };
+        let fitting = calendar.clamp(Interval::of::<i64>());
+        let value = self.checked_range(value, fitting, Fault::Function);
         let days = self.floor_division(&value, day);
         let (name, reach) = match unit {
             TruncateUnit::Week => ("date_week_start", 6),

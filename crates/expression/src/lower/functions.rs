@@ -13,6 +13,7 @@ use super::{Lowering, comparable};
 use crate::function::{Elementary, Function};
 use crate::ir::{Expr, ExprKind};
 use crate::operator::{Arithmetic, Comparison};
+use crate::timestamp_units::is_in_units;
 use galatea_base::reason::Reason;
 
 impl Lowering<'_> {
@@ -348,7 +349,8 @@ fn is_not_null(value: &Expr) -> Expr {
     Expr::new(ExprKind::Not(is_null), DataType::Boolean, false)
 }
 
-/// Whether the function is DataFusion's own, not a user-defined function of the same name.
+/// Whether the function is DataFusion's own or our version of it, not a user-defined function of the same
+/// name.
 fn is_built_in(function: &ScalarUDF) -> bool {
     static BUILT_IN: OnceLock<HashMap<String, Arc<ScalarUDF>>> = OnceLock::new();
     let built_in = BUILT_IN.get_or_init(|| {
@@ -357,9 +359,8 @@ fn is_built_in(function: &ScalarUDF) -> bool {
             .map(|known| (known.name().to_owned(), known))
             .collect()
     });
-    built_in
-        .get(function.name())
-        .is_some_and(|known| known.as_ref() == function)
+    let known = built_in.get(function.name());
+    known.is_some_and(|known| known.as_ref() == function) || is_in_units(function)
 }
 
 fn unary(name: &str, value_type: &DataType) -> Option<Function> {

@@ -157,6 +157,53 @@ const WRONG: &[Wrong] = &[
         right: &["0.5", "NaN"],
     },
     Wrong {
+        rule: "frames.rs",
+        statements: &[
+            "SELECT sum(v) OVER (ORDER BY i ROWS 1 PRECEDING) FROM (VALUES (1, CAST(1e16 AS DOUBLE)), (2, 1.0), (3, 2.5)) t(i, v)",
+        ],
+        right: &["1e16", "1e16", "3.5"],
+    },
+    Wrong {
+        rule: "frames.rs (bit_xor)",
+        statements: &[
+            "SELECT bit_xor(x) OVER (ORDER BY i ROWS 1 PRECEDING) FROM (VALUES (1, 6), (2, NULL), (3, NULL)) t(i, x)",
+        ],
+        right: &["6", "6", "NULL"],
+    },
+    Wrong {
+        rule: "aggregates.rs (bit_xor)",
+        statements: &["SELECT bit_xor(DISTINCT y), count(*) FROM (VALUES (1, 5), (1, 5)) t(k, y) GROUP BY k"],
+        right: &["5, 2"],
+    },
+    Wrong {
+        rule: "timestamps.rs (date_trunc)",
+        statements: &["SELECT date_trunc('year', arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)'))"],
+        right: &["9999-01-01T00:00:00"],
+    },
+    Wrong {
+        rule: "timestamps.rs (date_bin)",
+        statements: &[
+            "SELECT date_bin(INTERVAL '1 day', arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)'))",
+        ],
+        right: &["9999-12-31T00:00:00"],
+    },
+    Wrong {
+        rule: "timestamps.rs (constants)",
+        statements: &["SELECT date_trunc('millisecond', TIMESTAMP '1969-12-31 23:59:59.9995')"],
+        right: &["1969-12-31T23:59:59.999"],
+    },
+    Wrong {
+        rule: "ignored_nulls.rs",
+        statements: &[
+            "SET datafusion.execution.batch_size = 4",
+            "CREATE TABLE t AS SELECT column1 AS i, column2 AS x FROM (VALUES (1,10),(2,20),(3,NULL),(4,30),(5,40),(6,NULL),(7,NULL),(8,50),(9,NULL),(10,60),(11,70),(12,80))",
+            "SELECT lead(x, 2) IGNORE NULLS OVER (ORDER BY i) FROM t",
+        ],
+        right: &[
+            "30", "40", "40", "50", "60", "60", "60", "70", "70", "80", "NULL", "NULL",
+        ],
+    },
+    Wrong {
         rule: "deviations.rs",
         statements: &[
             "SELECT var_pop(v) FROM (VALUES (CAST(1e16 AS DOUBLE)), (CAST(1e16 AS DOUBLE) + 2)) t(v)",

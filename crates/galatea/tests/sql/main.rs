@@ -8,6 +8,7 @@ mod aggregates;
 mod arrivals;
 mod asof;
 mod builds;
+mod calendar;
 mod cancellation;
 mod changes;
 mod checks;

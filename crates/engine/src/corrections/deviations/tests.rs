@@ -4,7 +4,7 @@ use super::*;
 
 fn of(values: &[f64]) -> Sums {
     let mut sums = Sums::default();
-    values.iter().for_each(|value| sums.add(*value, *value, 1.0));
+    values.iter().for_each(|value| sums.add(*value, *value));
     sums
 }
 
@@ -58,18 +58,4 @@ fn variance_is_independent_of_merge_order() {
             "cut at {cut}"
         );
     }
-}
-
-#[test]
-fn retracted_rows_are_subtracted_from_sums() {
-    let mut sums = of(&[1e12, 5.0, 7.0]);
-    sums.add(1e12, 1e12, -1.0);
-    assert_eq!(Deviation::VarianceSample.finish(&sums), Some(2.0));
-    sums.add(5.0, 5.0, -1.0);
-    sums.add(7.0, 7.0, -1.0);
-    assert_eq!(
-        Deviation::VariancePopulation.finish(&sums),
-        None,
-        "no rows are left"
-    );
 }
