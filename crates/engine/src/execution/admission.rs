@@ -262,7 +262,9 @@ impl Run<'_> {
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
         let needs = SinkNeeds {
             owner: admitted.ticket.number(),
-            rows: report.rows,
+            rows: self
+                .part
+                .map_or(report.rows, |part| part.rows_of_sink(bound, report.rows)),
             hash_slots: self.config.hash_slots.0,
             groups: (admitted.inputs.filter(|_| self.sizes_tables()))
                 .and_then(|inputs| self.runtime.demands().groups(inputs.shape, report.rows)),

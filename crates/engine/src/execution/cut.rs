@@ -143,6 +143,11 @@ impl Cut {
         }
     }
 
+    /// Maximum number of rows that the pipeline scans in all partitions, if these are pairs or groups.
+    pub(super) fn scanned_by_all(&self) -> u64 {
+        self.scanned().saturating_mul(self.number() as u64)
+    }
+
     /// Whether matches of rows of the probe side, and of the build side, are merged over slices of the other
     /// side.
     pub(super) fn numbered(&self) -> [bool; 2] {

@@ -17,6 +17,12 @@ use std::vec::IntoIter;
 /// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.
 pub(super) type Piece = Vec<(usize, Range<u64>)>;
 
+/// Number of rows of these pieces.
+pub(super) fn rows_of(pieces: &[Piece]) -> u64 {
+    let ranges = pieces.iter().flatten();
+    ranges.map(|(_, rows)| rows.end - rows.start).sum()
+}
+
 /// One side of a join, or the rows of groups, partitioned.
 pub(super) struct PartitionedSide {
     /// The rows of each batch by partition.

@@ -18,6 +18,8 @@ pub(super) struct PartRun<'a> {
     last: bool,
     /// Number of times that all partitions were restarted because memory for strings was insufficient.
     pub(super) begun_again: u32,
+    /// Maximum number of rows that all runs which fill the sink scan; fewer if one run fills it.
+    rows: u64,
 }
 
 /// The state that is carried from one partition to the next.
@@ -32,22 +34,28 @@ pub(super) struct Carried {
 
 impl<'a> PartRun<'a> {
     /// The run over a partition, with the state carried between partitions. The partitions were restarted
-    /// `begun_again` times because memory for strings was insufficient.
-    pub(super) fn new(carried: &'a Mutex<Option<Carried>>, last: bool, begun_again: u32) -> Self {
+    /// `begun_again` times because memory for strings was insufficient. All runs which fill the sink scan at
+    /// most `rows` rows.
+    pub(super) fn new(carried: &'a Mutex<Option<Carried>>, last: bool, begun_again: u32, rows: u64) -> Self {
         Self {
             carried,
             last,
             begun_again,
+            rows,
         }
     }
 
     /// Whether the sink is carried to the next partition.
     pub(super) fn goes_on(self, bound: &BoundPipeline) -> bool {
-        let returns = matches!(
-            bound.strategy,
-            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. }
-        );
-        !self.last && !returns
+        !self.last && !returns_rows(bound)
+    }
+
+    /// Number of rows for which the sink is allocated, if this run scans `scanned` rows.
+    pub(super) fn rows_of_sink(self, bound: &BoundPipeline, scanned: u64) -> u64 {
+        match returns_rows(bound) {
+            true => scanned,
+            false => self.rows.max(scanned),
+        }
     }
 
     /// Parks the sink and leaves it for the next partition.
@@ -90,4 +98,12 @@ impl<'a> PartRun<'a> {
             None => Ok(None),
         }
     }
+}
+
+/// Whether the rows of each partition are returned, so that none are left in the sink.
+fn returns_rows(bound: &BoundPipeline) -> bool {
+    matches!(
+        bound.strategy,
+        Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. }
+    )
 }

@@ -18,18 +18,27 @@ pub(super) struct PartRuns {
     carried: Arc<Mutex<Option<Carried>>>,
     /// Number of times that all partitions were restarted because memory for strings was insufficient.
     begun_again: u32,
+    /// Maximum number of rows that the runs which fill one sink scan together.
+    rows: u64,
     /// The output and the report of all runs.
     done: Option<(Output, RunReport)>,
 }
 
 impl PartRuns {
-    /// No runs yet, after `begun_again` restarts for lack of memory for strings.
-    pub(super) fn new(begun_again: u32) -> Self {
+    /// No runs yet, after `begun_again` restarts for lack of memory for strings. `rows`: the maximum number
+    /// of rows that the runs which fill one sink scan together; 0 if one run fills it.
+    pub(super) fn new(begun_again: u32, rows: u64) -> Self {
         Self {
             carried: Arc::default(),
             begun_again,
+            rows,
             done: None,
         }
+    }
+
+    /// The next sink is filled by runs that scan at most `rows` rows together.
+    pub(super) fn expect(&mut self, rows: u64) {
+        self.rows = rows;
     }
 
     /// Number of rows that are left of the first `fetch` rows; `None` if all rows are returned.
@@ -101,11 +110,11 @@ impl Executor<'_> {
         sides: Vec<SideRows>,
         is_last: bool,
     ) -> Result<Vec<SideRows>, Failure> {
-        let (carried, begun_again) = (Arc::clone(&runs.carried), runs.begun_again);
+        let (carried, begun_again, rows) = (Arc::clone(&runs.carried), runs.begun_again, runs.rows);
         let returns = work.pipeline == self.returns;
         let (output, report, sides) = self
             .launch(work, move |run| {
-                let part = PartRun::new(&carried, is_last, begun_again);
+                let part = PartRun::new(&carried, is_last, begun_again, rows);
                 let (output, report) = Run {
                     sides: &sides,
                     part: Some(part),

@@ -209,13 +209,18 @@ impl Executor<'_> {
                 Some(self.view(pipeline, &plan, &rows, Some(&matches)).await?)
             }
         };
-        let mut runs = PartRuns::new(begun_again);
         let all_parts: usize = cuts.iter().map(Cut::number).product();
         // Groups that are returned are complete after their partition of all other state.
         let of_sink = match cuts {
             [cut, ..] if cut.state == PartitionedState::Aggregate => all_parts / cut.number(),
             _ => all_parts,
         };
+        let rows_of_sink = match (&view, row_cut) {
+            _ if of_sink == 1 => 0,
+            (Some(view), _) => view.rows,
+            (None, cut) => cut.map_or(0, Cut::scanned_by_all),
+        };
+        let mut runs = PartRuns::new(begun_again, rows_of_sink);
         // Each partition returns its first rows in an order, among which an operator above chooses.
         let fetch = pipeline.fetch_in_any_order();
         // The matches of preserved rows in earlier slices.

@@ -19,7 +19,7 @@
 use super::cut::{Cut, HashPartitions, Partitions};
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, of_side};
-use super::gathered::{Gathered, PartitionedSide, Piece, Pieces};
+use super::gathered::{Gathered, PartitionedSide, Piece, Pieces, rows_of};
 use super::part_runs::PartRuns;
 use super::parts::{POLICY, Parts};
 use super::pipeline_run::{Output, Run};
@@ -301,15 +301,16 @@ impl Executor<'_> {
             .iter()
             .map(|sides| sides.each_ref().map(Vec::len))
             .collect();
+        let own_rows: Vec<u64> = pieces.iter().map(|[own, _]| rows_of(own)).collect();
         let mut queue = self.copies(&partitioned, pieces)?;
         let [own, mut probe] = partitioned;
         let mut sides = std::mem::take(&mut probe.sides);
-        let mut runs = PartRuns::new(parts.begun_again);
+        let mut runs = PartRuns::new(parts.begun_again, probe.rows);
         let mut built_in: Option<RunReport> = None;
         for (partition, [own_pieces, probe_pieces]) in numbers.into_iter().enumerate() {
             // The memory of the previous build side is freed before the next one is built.
             sides[cut.side()] = SideRows::not_built();
-            let mut building = PartRuns::new(parts.begun_again);
+            let mut building = PartRuns::new(parts.begun_again, own_rows[partition]);
             for piece in 1..=own_pieces {
                 let gathered = queue.next().await?;
                 let work = (build, plan.build.second.clone(), None, true);

@@ -11,7 +11,7 @@
 use super::cut::{Cut, Partitions};
 use super::error::Failure;
 use super::executor::Executor;
-use super::gathered::{PartitionedSide, Pieces};
+use super::gathered::{PartitionedSide, Pieces, rows_of};
 use super::hash_ranges::MAX_PARTITIONS;
 use super::part_runs::PartRuns;
 use super::parts::{Parts, rows_of_part};
@@ -31,8 +31,8 @@ struct PartitionedGroups<'g> {
     grouped: PipelineRef<'g>,
     passes: PartitionPasses,
     rows: PartitionedSide,
-    /// The number of pieces of each partition.
-    pieces: Vec<usize>,
+    /// The number of pieces of each partition, and of their rows.
+    pieces: Vec<(usize, u64)>,
     /// The copies of the pieces.
     queue: Pieces,
 }
@@ -107,7 +107,8 @@ impl Executor<'_> {
         let pieces: Vec<_> = (0..number)
             .map(|partition| [rows.pieces(partition, memory / PIECES)])
             .collect();
-        let numbers = pieces.iter().map(|[pieces]| pieces.len()).collect();
+        let numbers = pieces.iter();
+        let numbers = numbers.map(|[pieces]| (pieces.len(), rows_of(pieces))).collect();
         let partitioned = [rows];
         let queue = self.copies(&partitioned, pieces)?;
         let [rows] = partitioned;
@@ -129,7 +130,8 @@ impl Executor<'_> {
         partition: usize,
         (fetch, keep): (Option<u64>, bool),
     ) -> Result<(), Failure> {
-        let pieces = groups.pieces[partition];
+        let (pieces, rows) = groups.pieces[partition];
+        runs.expect(rows);
         for piece in 1..=pieces {
             let gathered = groups.queue.next().await?;
             let work = (groups.grouped, groups.passes.second.clone(), fetch, keep);
@@ -147,7 +149,7 @@ impl Executor<'_> {
         parts: Parts,
         groups: &mut PartitionedGroups<'_>,
     ) -> Result<PartRuns, Failure> {
-        let mut runs = PartRuns::new(parts.begun_again);
+        let mut runs = PartRuns::new(parts.begun_again, 0);
         let all = groups.grouped.fetch_in_any_order();
         for partition in 0..groups.pieces.len() {
             let fetch = runs.left(all);
@@ -171,14 +173,15 @@ impl Executor<'_> {
     ) -> Result<(PartRuns, Vec<SideRows>), Failure> {
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let mut sides = self.sides_except(pipeline, &plan, Some(cut.side())).await?;
-        let mut runs = PartRuns::new(parts.begun_again);
+        // Each group has a row at least.
+        let mut runs = PartRuns::new(parts.begun_again, groups.rows.rows);
         let mut grouping: Option<RunReport> = None;
         let fetch = pipeline.fetch_in_any_order();
         let number = groups.pieces.len();
         for partition in 0..number {
             // The memory of the previous groups is freed before the next ones are computed.
             sides[cut.side()] = SideRows::not_built();
-            let mut building = PartRuns::new(parts.begun_again);
+            let mut building = PartRuns::new(parts.begun_again, 0);
             self.group_partition(&mut building, groups, partition, (None, true))
                 .await?;
             sides[cut.side()] = SideRows::built(building.into_table(&mut grouping, &mut []));

@@ -45,20 +45,20 @@ impl Executor<'_> {
         let mut queue = self.copies(&partitioned, pieces.collect())?;
         let [own, mut rows] = partitioned;
         let mut looked_up = std::mem::take(&mut rows.sides);
-        let mut runs = PartRuns::new(parts.begun_again);
+        let mut runs = PartRuns::new(parts.begun_again, cut.scanned_by_all());
         let mut reports: [Option<RunReport>; 2] = [None, None];
         let fetch = pipeline.fetch_in_any_order();
         for partition in 0..number {
             // The memory of the previous partition is freed before the next one is joined.
             sides[cut.side()] = SideRows::not_built();
-            let mut building = PartRuns::new(parts.begun_again);
+            let mut building = PartRuns::new(parts.begun_again, 0);
             let work = (build, plans.build.second.clone(), None, true);
             let gathered = queue.next().await?;
             self.run_piece(&mut building, work, (gathered, own.rows), &mut Vec::new(), true)
                 .await
                 .map_err(|failure| of_side(&probe.build_sides[side], failure))?;
             looked_up[side] = SideRows::built(building.into_table(&mut reports[0], &mut []));
-            let mut probing = PartRuns::new(parts.begun_again);
+            let mut probing = PartRuns::new(parts.begun_again, 0);
             let work = (probe, plans.probe.second.clone(), None, true);
             let gathered = queue.next().await?;
             self.run_piece(&mut probing, work, (gathered, rows.rows), &mut looked_up, true)

@@ -21,9 +21,6 @@ fn pair_of(memory: &'static str, algorithm: &'static str) -> Pair {
         ("galatea.tuning.chunk_rows", "4096"),
         ("galatea.aggregate.strategy", "hash"),
         ("galatea.tuning.hash_slots", "1024"),
-        // Each thread may insert a group beyond the limit of a table. With more threads, they would fill small
-        // tables, and each row of another group would search all slots.
-        ("galatea.tuning.block_threads", "64"),
         ("galatea.join.algorithm", algorithm),
     ])
 }

@@ -4,9 +4,8 @@
 // - one key word: the key itself claims the slot by compare-and-swap; zero marks an empty slot and is not a
 //   key.
 // - several key words: word 0 is the state (0 empty, 1 being written, 2 ready), the keys follow.
-// Entries are never removed, and the table never fills up: once it holds `limit` groups, no new one is
-// inserted, and limit + threads of the launch < capacity, since a thread checks the number of groups before
-// each insertion. The caller handles a row if its group has no slot: the hash sink stores it as a partial
+// Entries are never removed, and the table never has more than `limit` groups: a thread counts a group before
+// it inserts it. The caller handles a row if its group has no slot: the hash sink stores it as a partial
 // group in a page chain, and hash_merge.cu adds it later.
 #pragma once
 #include "galatea/prelude.cuh"
@@ -46,8 +45,8 @@ struct GroupTable {
     GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
 
     // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted if
-    // absent; nullptr if it is absent and the table is at its limit. A table with a limit counts its groups
-    // at once; without one, groups are counted in `inserted`, because atomics on one address are serialised.
+    // absent; nullptr if it is absent and the table is at its limit. A table with a limit counts a group before
+    // its insertion; without one, groups are counted in `inserted`, because atomics on one address are serialised.
     GALATEA_INLINE u64* find_or_insert(const u64* key, u32& inserted, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
@@ -59,15 +58,16 @@ struct GroupTable {
                 u64 found = *reinterpret_cast<volatile u64*>(slot);
                 if (found == key[0]) return slot + 1;
                 if (found == 0) {
-                    if (full()) return nullptr;
+                    if (!reserve()) return nullptr;
                     found = atomicCAS(slot, 0ull, key[0]);
                     if (found == 0) { count_one(inserted); return slot + 1; }
+                    cancel();
                     if (found == key[0]) return slot + 1;
                 }
             } else {
                 u64 state = *reinterpret_cast<volatile u64*>(slot);
                 if (state == 0) {
-                    if (full()) return nullptr;
+                    if (!reserve()) return nullptr;
                     state = atomicCAS(slot, 0ull, 1ull);
                     if (state == 0) {
 #pragma unroll
@@ -77,6 +77,7 @@ struct GroupTable {
                         count_one(inserted);
                         return slot + 1 + key_words;
                     }
+                    cancel();
                 }
                 while (state == 1) state = atomicAdd(slot, 0ull);
                 __threadfence();
@@ -97,9 +98,21 @@ struct GroupTable {
 private:
     GALATEA_INLINE bool limited() const { return limit != ~0ull; }
     GALATEA_INLINE bool full() const { return limited() && *reinterpret_cast<volatile u64*>(groups) >= limit; }
+    // Counts a group before its insertion; false if the table is at its limit. Most threads only read the
+    // number then.
+    GALATEA_INLINE bool reserve() const {
+        if (!limited()) return true;
+        if (full()) return false;
+        if (atomicAdd(groups, 1ull) < limit) return true;
+        cancel();
+        return false;
+    }
+    // Another thread has taken the slot.
+    GALATEA_INLINE void cancel() const {
+        if (limited()) atomicAdd(groups, ~0ull);
+    }
     GALATEA_INLINE void count_one(u32& inserted) const {
-        if (limited()) atomicAdd(groups, 1ull);
-        else ++inserted;
+        if (!limited()) ++inserted;
     }
 };
 

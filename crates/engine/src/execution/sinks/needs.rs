@@ -8,7 +8,7 @@ use crate::string::interned::InternedWords;
 pub(in crate::execution) struct SinkNeeds {
     /// Number of the query, which owns the memory.
     pub owner: u64,
-    /// Number of rows that the run scans.
+    /// Maximum number of rows that the sink receives: those that the run scans, or all runs that fill it.
     pub rows: u64,
     /// Minimum number of slots of a group table, unless fewer groups are possible.
     pub hash_slots: u64,
