@@ -45,8 +45,9 @@ struct GroupTable {
     GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
 
     // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted if
-    // absent; nullptr if it is absent and the table is at its limit. A table with a limit counts a group before
-    // its insertion; without one, groups are counted in `inserted`, because atomics on one address are serialised.
+    // absent; nullptr if it is absent and the table is at its limit. A table with a limit counts a group
+    // before its insertion; without one, groups are counted in `inserted`, because atomics on one address are
+    // serialised.
     GALATEA_INLINE u64* find_or_insert(const u64* key, u32& inserted, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
