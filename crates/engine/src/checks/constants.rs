@@ -7,6 +7,7 @@
 //! with arithmetic that wraps (`datafusion_folds_overflow` fails once it does not). Casts of literal strings
 //! are folded as [`StringCast`](galatea_expression::StringCast) parses them.
 
+use super::names::names_kept;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -17,7 +18,6 @@ use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, interna
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::{Cast, TryCast};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
@@ -48,19 +48,16 @@ impl OptimizerRule for CheckConstants {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let checks = GalateaConfig::of(&config.options()).overflow == OverflowMode::Error;
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
+        names_kept(plan, |expression| {
             if let Expr::GroupingSet(_) = expression {
                 return Ok(Transformed::no(expression));
             }
-            let name = names.save(&expression);
             let mut folding = Folding {
                 constant: Vec::new(),
                 options: config.options(),
                 checks,
             };
-            let folded = expression.rewrite(&mut folding)?;
-            Ok(folded.update_data(|folded| name.restore(folded)))
+            expression.rewrite(&mut folding)
         })
     }
 }

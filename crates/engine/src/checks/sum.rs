@@ -4,6 +4,7 @@
 //! name and types, whether SQL or a program created the expression. Needed while apache/datafusion#16406 is
 //! open (`datafusion_sums_wrap` fails once it is not).
 
+use super::names::names_kept;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{
@@ -14,7 +15,6 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
@@ -38,11 +38,8 @@ impl AnalyzerRule for CheckSums {
             return Ok(plan);
         }
         let checked = plan.transform_up_with_subqueries(|plan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let checked = expression.transform_up(|part| Ok(checked_call(part)))?;
-                Ok(checked.update_data(|checked| name.restore(checked)))
+            names_kept(plan, |expression| {
+                expression.transform_up(|part| Ok(checked_call(part)))
             })
         });
         checked.map(|checked| checked.data)

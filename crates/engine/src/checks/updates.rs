@@ -3,11 +3,11 @@
 //! A table evaluates their expressions itself, from the logical plan, so no physical rule processes them. The
 //! rule replaces each operation that may overflow by a function.
 
+use super::names::names_kept;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, DmlStatement, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, WriteOp,
@@ -62,11 +62,8 @@ fn checked_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         (_, [input]) => Arc::clone(input.schema()),
         _ => return Ok(Transformed::no(node)),
     };
-    let names = NamePreserver::new(&node);
-    node.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let checked = expression.transform_up(|part| checked_operation(part, &schema))?;
-        Ok(checked.update_data(|checked| name.restore(checked)))
+    names_kept(node, |expression| {
+        expression.transform_up(|part| checked_operation(part, &schema))
     })
 }
 

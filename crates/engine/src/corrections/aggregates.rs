@@ -6,6 +6,7 @@
 
 use super::frames::FrameFunction;
 use super::{deviations, float_distinct, float_extremes, frames, ignored_nulls};
+use crate::checks::names_kept;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -13,7 +14,6 @@ use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, WindowFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, merge_schema};
 use datafusion::logical_expr::{
@@ -38,12 +38,7 @@ impl AnalyzerRule for ReplaceAggregates {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let replaced = expr.transform_up(|expr| replace(expr, &schema))?;
-                Ok(replaced.update_data(|expr| name.restore(expr)))
-            })
+            names_kept(node, |expr| expr.transform_up(|expr| replace(expr, &schema)))
         });
         Ok(replaced?.data)
     }

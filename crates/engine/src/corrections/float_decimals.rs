@@ -4,12 +4,12 @@
 //! 1e-20 equals 0, and it fails for NaN and 1e20. The rule runs before DataFusion's type coercion, and casts
 //! the decimals. Constant floats remain with DataFusion: `price > 0.06 + 0.01` is exact as decimals.
 
+use crate::checks::names_kept;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, cast,
@@ -52,12 +52,7 @@ fn in_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::TableScan(scan) = &node {
         schema.merge(&scan.projected_schema);
     }
-    let names = NamePreserver::new(&node);
-    let node = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let changed = expr.transform_up(|part| in_part(part, &schema))?;
-        Ok(changed.update_data(|expr| name.restore(expr)))
-    })?;
+    let node = names_kept(node, |expr| expr.transform_up(|part| in_part(part, &schema)))?;
     match node.transformed {
         true => node.map_data(LogicalPlan::recompute_schema),
         false => Ok(node),

@@ -3,32 +3,16 @@
 //! DataFusion plans mark joins only for filters. Here a projection gets them, too; in aggregates and window
 //! functions, a projection below provides the values.
 
+use crate::checks::names_kept;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, not_impl_err};
 use datafusion::logical_expr::expr::Exists;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection, lit};
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-
-/// The node with rewritten expressions and the original column names.
-pub(super) fn names_kept(
-    plan: LogicalPlan,
-    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
-) -> Result<Transformed<LogicalPlan>> {
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let changed = change(expr)?;
-        Ok(match changed.transformed {
-            true => changed.update_data(|expr| name.restore(expr)),
-            false => changed,
-        })
-    })
-}
 
 /// The expression with columns of a schema replaced by references to an outer query's.
 pub(super) fn as_outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {

@@ -4,12 +4,12 @@
 //! false, and a result with the NULL is an error. The rule puts a function around such a subquery, which
 //! returns its argument and is nullable. Comparisons that are the conditions of filters need none.
 
+use crate::checks::names_kept;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, internal_err};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
@@ -34,12 +34,7 @@ impl AnalyzerRule for NullableSubqueries {
             let node = if is_filter_of_comparisons(&node)? {
                 Transformed::no(node)
             } else {
-                let names = NamePreserver::new(&node);
-                node.map_expressions(|expr| {
-                    let name = names.save(&expr);
-                    let changed = expr.transform_up(nullable)?;
-                    Ok(changed.update_data(|expr| name.restore(expr)))
-                })?
+                names_kept(node, |expr| expr.transform_up(nullable))?
             };
             is_changed |= node.transformed;
             // The columns of the nodes above become nullable, too.

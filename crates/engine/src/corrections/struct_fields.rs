@@ -5,6 +5,7 @@
 //! a field to NULL wherever the struct around it is NULL, at every depth. Structs that are read from files
 //! have no such values, and stay unmasked, so that scans still read single fields.
 
+use crate::checks::names_kept;
 use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
@@ -16,7 +17,6 @@ use datafusion::datasource::source_as_provider;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::functions::core::named_struct::NamedStructFunc;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ExpressionPlacement, LogicalPlan, LogicalPlanBuilder,
@@ -75,11 +75,8 @@ fn masked_fields(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let from_files = reads_files(&node);
     let schema = merge_schema(&node.inputs());
-    let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| mask_base(part, &schema, from_files))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    names_kept(node, |expr| {
+        expr.transform_up(|part| mask_base(part, &schema, from_files))
     })
 }
 

@@ -17,6 +17,7 @@
 
 use super::marks;
 use super::one_row::{self, OneRow};
+use crate::checks::names_kept;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -58,7 +59,7 @@ impl OptimizerRule for RewriteSubqueries {
                     .map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
             }
             LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
-                let plan = marks::names_kept(plan, |expr| rewritten(expr, Place::value(), &schema))?;
+                let plan = names_kept(plan, |expr| rewritten(expr, Place::value(), &schema))?;
                 plan.transform_data(|plan| marks::joined(plan, config.alias_generator()))
             }
             plan => Ok(Transformed::no(plan)),

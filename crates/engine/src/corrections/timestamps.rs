@@ -1,9 +1,9 @@
 //! `date_trunc` and `date_bin` compute in the unit of the timestamp: [`galatea_expression::timestamp_units`].
 
+use crate::checks::names_kept;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use galatea_expression::timestamp_units::in_units;
@@ -19,12 +19,7 @@ impl AnalyzerRule for KeepUnits {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let replaced = expr.transform_up(|part| Ok(replace(part)))?;
-                Ok(replaced.update_data(|expr| name.restore(expr)))
-            })
+            names_kept(node, |expr| expr.transform_up(|part| Ok(replace(part))))
         });
         Ok(changed?.data)
     }
