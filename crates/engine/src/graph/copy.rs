@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{
-    FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
@@ -24,6 +24,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::scalar_subquery::{ScalarSubqueryExec, ScalarSubqueryLink};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use galatea_store::{guarded_as, parquet_source};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Copies one of our own nodes and its inputs; `None` for other nodes.
@@ -204,6 +205,13 @@ pub(crate) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(reads)
+}
+
+/// The files that a scan reads; `None` if they are not local.
+pub(crate) fn local_files(scan: &FileScanConfig) -> Option<impl Iterator<Item = PathBuf>> {
+    let is_local = scan.object_store_url.as_str().starts_with("file:");
+    let files = scan.file_groups.iter().flat_map(FileGroup::iter);
+    is_local.then(|| files.map(|file| PathBuf::from(format!("/{}", file.object_meta.location))))
 }
 
 /// Whether a scan reads rows of the query's text, which no execution counts.

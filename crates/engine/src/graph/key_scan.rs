@@ -5,14 +5,14 @@
 //! build side on the device are known only once its pipeline has run. Loads begin before that, so that
 //! kernels are compiled meanwhile. If files are small, CPU operators read their keys within milliseconds.
 
-use super::copy::reads_subquery;
+use super::copy::{local_files, reads_subquery};
+use super::same_plan::gives_same_rows;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_int64_array;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
@@ -50,7 +50,8 @@ impl KeyScan {
     /// at most [`MAX_ROWS`] rows, whose rows are the same in every run. `None` for other plans and keys.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
         let data_type = key.data_type(&plan.schema()).ok()?;
-        if !(data_type.is_integer() || data_type == DataType::Date32) || is_volatile(key) {
+        let is_known = data_type.is_integer() || data_type == DataType::Date32;
+        if !is_known || is_volatile(key) || !gives_same_rows(plan) {
             return None;
         }
         Some(Self {
@@ -113,13 +114,9 @@ fn union(a: Option<RangeInclusive<i128>>, b: Option<RangeInclusive<i128>>) -> Op
 /// # Errors
 /// A key exceeds 64 bits with a sign.
 fn range_of(keys: &ArrayRef) -> Result<Option<RangeInclusive<i128>>> {
-    let number = match keys.data_type() {
-        DataType::Date32 => cast(keys, &DataType::Int32)?,
-        _ => Arc::clone(keys),
-    };
     // A key that does not fit becomes NULL.
-    let wide = cast(&number, &DataType::Int64)?;
-    if wide.null_count() != number.null_count() {
+    let wide = cast(keys, &DataType::Int64)?;
+    if wide.null_count() != keys.null_count() {
         return exec_err!("a key exceeds 64 bits");
     }
     let wide = as_int64_array(&wide)?;
@@ -131,7 +128,7 @@ fn range_of(keys: &ArrayRef) -> Result<Option<RangeInclusive<i128>>> {
 
 /// The local Parquet files of a plan with one small table.
 fn files_below(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> {
-    if reads_subquery(plan).unwrap_or(true) || plan.fetch().is_some() || has_volatile(plan) {
+    if reads_subquery(plan).unwrap_or(true) {
         return None;
     }
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
@@ -140,14 +137,7 @@ fn files_below(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> {
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
         let rows = statistics.ok()?.num_rows;
         let is_small = rows.get_value().is_some_and(|rows| *rows <= MAX_ROWS);
-        if !is_small || !config.object_store_url.as_str().starts_with("file:") {
-            return None;
-        }
-        let read = config.file_groups.iter().flat_map(FileGroup::iter);
-        return Some(
-            read.map(|file| PathBuf::from(format!("/{}", file.object_meta.location)))
-                .collect(),
-        );
+        return Some(local_files(config).filter(|_| is_small)?.collect());
     }
     let passes_rows = plan.is::<FilterExec>()
         || plan.is::<ProjectionExec>()
@@ -158,15 +148,6 @@ fn files_below(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> {
         [input] if passes_rows => files_below(input),
         _ => None,
     }
-}
-
-fn has_volatile(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let mut volatile = false;
-    let visited = plan.apply_expressions(&mut |expression| {
-        volatile |= is_volatile(expression);
-        Ok(TreeNodeRecursion::Continue)
-    });
-    volatile || visited.is_err()
 }
 
 #[cfg(test)]

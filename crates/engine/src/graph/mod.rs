@@ -48,4 +48,5 @@ pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, Scann
 pub use pipeline_graph::{Edge, PipelineGraph, PipelineId, PipelineRef};
 pub use plan_key::PlanKey;
 pub use pruned_chunks::PrunedChunks;
+pub(crate) use same_plan::gives_same_rows;
 pub use shared_rows::SharedRows;

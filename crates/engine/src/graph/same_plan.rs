@@ -1,10 +1,11 @@
-//! Whether two plans of CPU operators return the same rows.
+//! Whether two plans of CPU operators, or two runs of one, return the same rows.
 
 use crate::sample::SampleExec;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
@@ -31,6 +32,16 @@ pub(super) fn is_same(
     let same_leaf = || is_versioned(a) && exact(a) == exact(b);
     let mut inputs = inputs.into_iter().zip(others);
     alike && (inputs.len() > 0 || same_leaf()) && inputs.all(|(a, b)| is_same(a, b, exact))
+}
+
+/// Whether the plan returns the same rows in every run: it contains nothing random and no limit.
+pub(crate) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut same = plan.fetch().is_none();
+    let looked = plan.apply_expressions(&mut |expression| {
+        same &= !is_volatile(expression);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    same && looked.is_ok() && plan.children().into_iter().all(gives_same_rows)
 }
 
 fn line(plan: &Arc<dyn ExecutionPlan>) -> String {

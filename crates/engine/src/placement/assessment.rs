@@ -1,7 +1,6 @@
 //! Compares supported subtrees of a plan with the CPU, and chooses the build sides that pipelines build on
 //! the device.
 
-use super::aggregate::grouping_sets::gives_same_rows;
 use super::cost::Estimator;
 use super::cost::correction::{Correction, HostTime, QueryOnHost};
 use super::cost::device::DeviceTime;
@@ -14,6 +13,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::key::Keys;
 use crate::graph::{
     Build, BuildSide, KeyScan, PipelineGraph, PipelineId, PipelineRef, PipelineSource, PlanKey, Prediction,
+    gives_same_rows,
 };
 use crate::history::OneTime;
 use crate::joins;

@@ -2,14 +2,14 @@
 //! ([`graph::copy`](crate::graph::copy)).
 
 use crate::graph::InputPlan;
-use crate::graph::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
+use crate::graph::copy::{self, Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
 use crate::nodes::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;
 use crate::spilling_join::SpillingJoinExec;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -104,11 +104,7 @@ fn add_files(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<PathBuf>) -> Option<
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
         && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
     {
-        if !config.object_store_url.as_str().starts_with("file:") {
-            return None;
-        }
-        let read = config.file_groups.iter().flat_map(FileGroup::iter);
-        files.extend(read.map(|file| PathBuf::from(format!("/{}", file.object_meta.location))));
+        files.extend(copy::local_files(config)?);
     }
     // A GPU subtree reads the files of the CPU plan that it replaces.
     if let Some(gpu) = plan.downcast_ref::<GpuExec>() {

@@ -40,7 +40,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMod
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_window_expr};
 
-use crate::placement::aggregate::grouping_sets::gives_same_rows;
+use crate::graph::gives_same_rows;
 use crate::placement::aggregate::steps::{call_of, grouped};
 use crate::placement::nodes::{first_step, statistics};
 use crate::placement::plan_node::PlanNode;

@@ -18,17 +18,16 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::union::UnionExec;
 
+use crate::graph::gives_same_rows;
 use crate::placement::aggregate::steps::{Part, Steps, as_type, call_of, grouped, is_distinct};
 use crate::placement::nodes::{first_step, node};
 use crate::placement::plan_node::PlanNode;
@@ -300,14 +299,4 @@ pub(in crate::placement) fn union(
     });
     let union = UnionExec::try_new(parts.collect::<Option<Vec<_>>>()?).ok()?;
     (union.schema() == *output).then_some(union)
-}
-
-/// Whether the plan returns the same rows in every run: it contains nothing random and no limit.
-pub(in crate::placement) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let mut same = plan.fetch().is_none();
-    let looked = plan.apply_expressions(&mut |expression| {
-        same &= !is_volatile(expression);
-        Ok(TreeNodeRecursion::Continue)
-    });
-    same && looked.is_ok() && plan.children().into_iter().all(gives_same_rows)
 }

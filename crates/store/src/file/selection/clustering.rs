@@ -62,11 +62,7 @@ fn ranges(candidates: &Candidates, column: usize) -> Vec<Option<(i64, i64)>> {
 
 /// Integers, or days of dates; `None` for those of more than 64 bits.
 fn integers(values: &ArrayRef) -> Vec<Option<i64>> {
-    let days = match values.data_type() {
-        DataType::Date32 => cast(values, &DataType::Int32),
-        _ => Ok(Arc::clone(values)),
-    };
-    match days.and_then(|days| cast(&days, &DataType::Int64)) {
+    match cast(values, &DataType::Int64) {
         Ok(integers) => integers.as_primitive::<Int64Type>().iter().collect(),
         Err(_) => vec![None; values.len()],
     }
