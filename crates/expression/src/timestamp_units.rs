@@ -20,7 +20,35 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-const DAY_SECONDS: i64 = 86_400;
+pub(crate) const DAY_SECONDS: i64 = 86_400;
+
+const SECOND_NANOSECONDS: i64 = 1_000_000_000;
+
+/// Number of timestamp units per second.
+pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => SECOND_NANOSECONDS,
+    }
+}
+
+/// The months and nanoseconds of the length of a bin; `None` if it is no interval of such parts.
+pub(crate) fn bin_length(interval: &ScalarValue) -> Option<(i32, i64)> {
+    let day = SECOND_NANOSECONDS * DAY_SECONDS;
+    match interval {
+        ScalarValue::IntervalDayTime(Some(value)) => {
+            let days = i64::from(value.days).checked_mul(day)?;
+            Some((0, days.checked_add(i64::from(value.milliseconds) * 1_000_000)?))
+        }
+        ScalarValue::IntervalMonthDayNano(Some(value)) => {
+            let days = i64::from(value.days).checked_mul(day)?;
+            Some((value.months, days.checked_add(value.nanoseconds)?))
+        }
+        _ => None,
+    }
+}
 
 /// Our version of DataFusion's function, if it is one of the two.
 #[must_use]
@@ -117,11 +145,7 @@ impl InUnits {
         else {
             return self.inner.invoke_with_args(args);
         };
-        let per_second = match unit {
-            TimeUnit::Second => 1,
-            TimeUnit::Millisecond => 1_000,
-            _ => 1_000_000,
-        };
+        let per_second = per_second(*unit);
         let rows = match self.function {
             Function::Truncate => match Calendar::of(by) {
                 Some(to) => each(*unit, points, |point| to.start(point, per_second).map(Some))?,
@@ -212,24 +236,13 @@ enum Bins {
 impl Bins {
     /// `None` for arguments that DataFusion refuses.
     fn of(stride: &ScalarValue, origin: &[ColumnarValue], per_second: i64) -> Option<Self> {
-        let day = 1_000_000_000 * DAY_SECONDS;
-        let (months, stride) = match stride {
-            ScalarValue::IntervalDayTime(Some(value)) => {
-                let days = i64::from(value.days).checked_mul(day)?;
-                (0, days.checked_add(i64::from(value.milliseconds) * 1_000_000)?)
-            }
-            ScalarValue::IntervalMonthDayNano(Some(value)) => {
-                let days = i64::from(value.days).checked_mul(day)?;
-                (value.months, days.checked_add(value.nanoseconds)?)
-            }
-            _ => return None,
-        };
+        let (months, stride) = bin_length(stride)?;
         let origin = match origin {
             [] => 0,
             [ColumnarValue::Scalar(ScalarValue::TimestampNanosecond(Some(origin), _))] => *origin,
             _ => return None,
         };
-        let scale = 1_000_000_000 / per_second;
+        let scale = SECOND_NANOSECONDS / per_second;
         match (months, stride) {
             (0, 1..) if stride % scale == 0 && origin % scale == 0 => Some(Self::Units {
                 stride: stride / scale,
@@ -272,7 +285,7 @@ impl Bins {
                 origin,
                 per_second,
             } => {
-                let fraction = point.rem_euclid(per_second) * (1_000_000_000 / per_second);
+                let fraction = point.rem_euclid(per_second) * (SECOND_NANOSECONDS / per_second);
                 let point = DateTime::from_timestamp(point.div_euclid(per_second), fraction as u32)?;
                 let month = |time: &DateTime<Utc>| i64::from(time.year()) * 12 + i64::from(time.month0());
                 let months = (month(&point) - month(&origin)).div_euclid(stride) * stride;
@@ -280,7 +293,7 @@ impl Bins {
                 if start > point {
                     start = shifted(origin, months - stride)?;
                 }
-                let fraction = i64::from(start.timestamp_subsec_nanos()) / (1_000_000_000 / per_second);
+                let fraction = i64::from(start.timestamp_subsec_nanos()) / (SECOND_NANOSECONDS / per_second);
                 start.timestamp().checked_mul(per_second)?.checked_add(fraction)
             }
         }

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 
 use super::arithmetic::{decimal_scale, power_of_ten};
-use super::datetime::{VALID_DAYS, per_second};
+use super::datetime::VALID_DAYS;
 use super::{Emitter, as_kind, boolean, integer_value};
 use crate::error::Fault;
 use crate::interval::{Interval, domain};
@@ -11,6 +11,7 @@ use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::operator::Arithmetic;
 use crate::string::{is_string, is_utf8};
+use crate::timestamp_units::per_second;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 

@@ -8,6 +8,7 @@ use crate::function::{DatePart, TruncateUnit};
 use crate::interval::{Interval, domain};
 use crate::ir::Expr;
 use crate::kind::Kind;
+use crate::timestamp_units::{DAY_SECONDS, per_second};
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
@@ -16,18 +17,6 @@ pub(super) const VALID_DAYS: Interval = Interval {
     low: -96_465_292,
     high: 95_026_236,
 };
-
-pub(super) const DAY_SECONDS: i64 = 86_400;
-
-/// Number of timestamp units per second.
-pub(super) fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
-}
 
 /// Year, month and day of a day number.
 fn civil(days: i64) -> (i64, i64, i64) {

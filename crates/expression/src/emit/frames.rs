@@ -1,12 +1,13 @@
 //! Start and end of a row's frame in the order of a window.
 
 use super::Emitter;
-use super::datetime::{DAY_SECONDS, VALID_DAYS};
+use super::datetime::VALID_DAYS;
 use super::windows::Rows;
 use crate::built::Part;
 use crate::interval::Interval;
 use crate::kind::Kind;
 use crate::lookup_side::Table;
+use crate::timestamp_units::DAY_SECONDS;
 use crate::value::Value;
 use crate::windows::{Distance, Frame, FrameBound, RangeKey, Units, WindowWord};
 use arrow::datatypes::DataType;

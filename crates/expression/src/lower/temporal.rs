@@ -14,6 +14,7 @@ use super::Lowering;
 use crate::function::{DatePart, Function, TruncateUnit};
 use crate::ir::{Expr, ExprKind};
 use crate::operator::Arithmetic;
+use crate::timestamp_units::{bin_length, per_second};
 use galatea_base::reason::Reason;
 
 impl Lowering<'_> {
@@ -128,18 +129,7 @@ impl Lowering<'_> {
         let DataType::Timestamp(unit, None) = data_type else {
             return None;
         };
-        let day: i64 = 86_400_000_000_000;
-        let (months, stride) = match self.constant(stride)? {
-            ScalarValue::IntervalDayTime(Some(value)) => {
-                let days = i64::from(value.days).checked_mul(day)?;
-                (0, days.checked_add(i64::from(value.milliseconds) * 1_000_000)?)
-            }
-            ScalarValue::IntervalMonthDayNano(Some(value)) => {
-                let days = i64::from(value.days).checked_mul(day)?;
-                (value.months, days.checked_add(value.nanoseconds)?)
-            }
-            _ => return None,
-        };
+        let (months, stride) = bin_length(&self.constant(stride)?)?;
         let origin = match origin {
             [] => 0,
             [origin] => match self.constant(origin)? {
@@ -148,12 +138,7 @@ impl Lowering<'_> {
             },
             _ => return None,
         };
-        let scale = match unit {
-            TimeUnit::Second => 1_000_000_000,
-            TimeUnit::Millisecond => 1_000_000,
-            TimeUnit::Microsecond => 1_000,
-            TimeUnit::Nanosecond => 1,
-        };
+        let scale = per_second(TimeUnit::Nanosecond) / per_second(*unit);
         if stride % scale != 0 || origin % scale != 0 {
             return None;
         }
