@@ -40,6 +40,7 @@ mod partial;
 mod ranges;
 mod selection;
 mod table;
+mod values;
 
 pub use self::guarded::{GuardedParquet, guarded_as, parquet_source};
 pub(crate) use self::partial::PartialLoads;
