@@ -2,7 +2,7 @@
 //!
 //! When a row leaves a frame, DataFusion subtracts its value from the sum of the frame. The sum of floats is
 //! then wrong for the rest of the partition if the value was NaN, infinite or much larger than the others.
-//! Here a queue holds the rows of the frame, in two parts that are only added:
+//! Here a queue holds the rows of the frame, in two parts. Their values are added, never subtracted:
 //!
 //! ```text
 //! frame:        a  b  c  |  d  e

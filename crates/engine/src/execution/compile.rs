@@ -38,7 +38,7 @@ use tokio::task::JoinSet;
 /// Rows that a pipeline is expected to leave on the device if there is no estimate.
 const EXPECTED: u64 = 1 << 16;
 
-/// The factor by which rows may exceed an estimate.
+/// Pipelines are bound to this multiple of an estimate of their rows.
 const MARGIN: u64 = 4;
 
 /// The most rows that are expected: a chunk has at most 2^32.
@@ -63,6 +63,7 @@ impl Executor<'_> {
         if self.has_run(&device, graph.root()) {
             return;
         }
+        self.stamp_key_scans(graph, |_| true);
         let ahead = Ahead {
             compilers: Mutex::default(),
             shared: (graph.shared().into_keys().map(|id| (id, AsyncMutex::default()))).collect(),
@@ -291,7 +292,7 @@ struct Shape {
     rows: Entries,
 }
 
-/// The number of rows of a pipeline's result, as far as binding determines it.
+/// The number of rows of a pipeline's result, from its bound pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entries {
     /// At most this number, which is usually reached: possible groups, or slots for all of them.

@@ -18,7 +18,7 @@ use super::source::{entries, load, parts, surviving};
 use crate::config::{GalateaConfig, ParquetDecoding};
 use crate::device::{DeviceRuntime, RunError};
 use crate::graph::{
-    Build, BuildSide, KeyBounds, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource,
+    Build, BuildSide, KeyBounds, KeyScan, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource,
 };
 use crate::joins::build_table::SideRows;
 use crate::metrics::{self, PipelineOutcome};
@@ -216,7 +216,7 @@ impl Executor<'_> {
     /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue. Pipelines with
     /// several readers run once, unless memory is too small to run all pipelines over all of their rows.
     pub(crate) async fn return_rows(mut self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
-        self.stamp_key_scans(graph);
+        self.stamp_key_scans(graph, KeyScan::has_range);
         self.compile_ahead(graph).await;
         let shared = SharedBuilds::of(graph);
         if !shared.is_empty() {
@@ -279,10 +279,7 @@ impl Executor<'_> {
             .map(|side| sides[side].rows())
             .collect();
         let loading = Instant::now();
-        let matches = pipeline.match_bounds(&plan, |number| {
-            let rows = sides.get(number)?;
-            rows.key_range().or_else(|| self.scanned_keys(pipeline, number))
-        });
+        let matches = self.bounds_of_matches(pipeline, &plan, &sides);
         let view = self.view(pipeline, &plan, &rows, Some(&matches)).await?;
         let loaded = loading.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);

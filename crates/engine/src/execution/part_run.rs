@@ -50,7 +50,7 @@ impl<'a> PartRun<'a> {
         !self.last && !returns_rows(bound)
     }
 
-    /// Number of rows for which the sink is allocated, if this run scans `scanned` rows.
+    /// Rows that a new sink has memory for. This run scans `scanned` rows.
     pub(super) fn rows_of_sink(self, bound: &BoundPipeline, scanned: u64) -> u64 {
         match returns_rows(bound) {
             true => scanned,

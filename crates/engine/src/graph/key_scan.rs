@@ -1,9 +1,9 @@
 //! The keys of small build sides that pipelines build on the device, found by CPU operators before the
 //! device has built them.
 //!
-//! A load of a file leaves out the row groups and pages without a key of a build side, but the keys of a
-//! build side on the device are known only once its pipeline has run. Loads begin before that, so that
-//! kernels are compiled meanwhile. If files are small, CPU operators read their keys within milliseconds.
+//! A load of a file leaves out the row groups and pages without a key of a build side. A pipeline finds the
+//! keys of a build side on the device, but loads begin earlier, so that kernels are compiled meanwhile. CPU
+//! operators read the keys of small files within milliseconds.
 
 use super::copy::{local_files, reads_subquery};
 use super::same_plan::gives_same_rows;
@@ -46,8 +46,9 @@ pub struct KeyScan {
 type Found = (Vec<FileStamp>, Option<RangeInclusive<i128>>);
 
 impl KeyScan {
-    /// The scan of the keys of a plan's rows: a filter or projection of one table in local Parquet files with
-    /// at most [`MAX_ROWS`] rows, whose rows are the same in every run. `None` for other plans and keys.
+    /// The scan of the keys of a plan's rows. `None` unless the plan filters or projects one table in local
+    /// Parquet files with at most [`MAX_ROWS`] rows, returns the same rows in every run, and the keys are
+    /// integers or dates.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
         let data_type = key.data_type(&plan.schema()).ok()?;
         let is_known = data_type.is_integer() || data_type == DataType::Date32;
@@ -72,13 +73,21 @@ impl KeyScan {
         (of == stamps).then(|| range.clone())?
     }
 
+    /// Whether a scan has found a range of keys, whatever the files are now.
+    pub(crate) fn has_range(&self) -> bool {
+        self.found
+            .lock()
+            .as_ref()
+            .is_some_and(|(_, range)| range.is_some())
+    }
+
     /// Whether a scan of files with these stamps has run.
     pub(crate) fn has_run(&self, stamps: &[FileStamp]) -> bool {
         self.found.lock().as_ref().is_some_and(|(of, _)| of == stamps)
     }
 
-    /// Scans the keys of `plan`, an instance of the plan whose files had these `stamps`. Nothing is found if
-    /// the files change meanwhile.
+    /// Scans the keys of `plan`, an instance of the plan. Its files had these `stamps` before. If the files
+    /// change during the scan, the range is dropped.
     ///
     /// # Errors
     /// DataFusion's.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl Pipeline {
     /// The bounds of columns that the pipeline looks up in build sides, if it drops rows without a match.
-    /// `keys` returns the range of the keys of a build side, by its number, if it is known.
+    /// `keys` returns the range of the keys of the build side with a number, or `None`.
     pub(crate) fn match_bounds(
         &self,
         plan: &PipelinePlan,

@@ -167,7 +167,8 @@ struct Entry {
     index: u32,
 }
 
-/// Number of equal first bytes from which strings are compared. Each word below it is a level of recursion.
+/// Number of equal first bytes after which strings are compared instead of sorted by their next word. Each
+/// word is a level of recursion.
 const DEEP: usize = 256;
 
 /// Maximum number of entries with one word that are sorted by comparing the rest of their strings.
