@@ -18,7 +18,7 @@ use crate::compare::answer;
 use crate::data::{Shape, batch};
 
 /// Time after which the times of a file show the next change, so that its columns are cached.
-const SETTLED: Duration = Duration::from_millis(2100);
+pub(crate) const SETTLED: Duration = Duration::from_millis(2100);
 
 const QUERIES: [&str; 3] = [
     "SELECT low, flag, count(*), min(f64), max(f32) FROM t GROUP BY low, flag ORDER BY low, flag",
