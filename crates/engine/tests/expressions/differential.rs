@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
+use datafusion::functions::all_default_functions;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
@@ -12,6 +13,7 @@ use datafusion::prelude::SessionContext;
 use galatea_device::{Architecture, Device, DeviceOptions, EmulatorOptions, Nvrtc, compile_for};
 use galatea_engine::corrections::compare_floats;
 use galatea_expression::code::Code;
+use galatea_expression::timestamp_units::in_units;
 use galatea_expression::{Emitter, Expr, ExprKind, Function, Parameters, Value, lower};
 
 use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
@@ -51,7 +53,7 @@ impl Target {
 
 /// Compares all expressions over the rows of a seed.
 pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: Check) -> Summary {
-    let context = SessionContext::new();
+    let context = corrected_context();
     let schema = schema();
     let df_schema = Arc::new(DFSchema::try_from(schema.clone()).expect("a schema"));
     let rows = rows(seed);
@@ -150,6 +152,17 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
 
 /// The physical expression of an SQL expression, after the rules that queries pass. The caller applies
 /// `compare_floats` to the expression that the CPU evaluates, and only to that one, as queries do.
+/// A context with the engine's versions of functions.
+fn corrected_context() -> SessionContext {
+    let context = SessionContext::new();
+    for function in all_default_functions() {
+        if let Some(corrected) = in_units(&function) {
+            context.register_udf(Arc::unwrap_or_clone(corrected));
+        }
+    }
+    context
+}
+
 fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = context.parse_sql_expr(sql, schema)?;
     #[expect(
