@@ -14,6 +14,7 @@ use super::encoder::ColumnEncoder;
 use super::integer::{BlockPacker, CodeSpace, LocalIntegers, greatest_common_divisor};
 use super::kind::Kind;
 use super::string::Arena;
+use super::validity::Validity;
 use crate::column::Width;
 use crate::packed::Packing;
 
@@ -42,9 +43,11 @@ pub(crate) trait Indexed {
     fn rows(&self) -> usize;
     /// Number of NULL rows.
     fn null_count(&self) -> usize;
-    /// Calls `visit` with the indices of the rows, in consecutive pieces. NULL rows have the number of values
-    /// as their index. Returns false if the rows are damaged.
-    fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32])) -> bool;
+    /// Adds the validity of the rows.
+    fn add_validity(&self, validity: &mut Validity);
+    /// Calls `visit` with the indices of the rows, in consecutive pieces, until it returns false. NULL rows
+    /// have the number of values as their index. Returns false if rows of these pieces are damaged.
+    fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> bool;
 }
 
 /// For each dictionary, marks of the values that rows have.
@@ -61,10 +64,11 @@ impl ColumnEncoder {
             Kind::Text { .. } => self.strings(groups, rows)?,
             Kind::Null | Kind::Boolean | Kind::Float32 | Kind::Float64 => return None,
         };
-        let validity = match null_count {
-            0 => None,
-            _ => Some(validity(groups, rows)?),
-        };
+        let validity = (null_count > 0).then(|| {
+            let mut validity = Validity::default();
+            groups.iter().for_each(|group| group.add_validity(&mut validity));
+            validity.into_bytes()
+        });
         Some(LocalChunk {
             rows: u32::try_from(rows).ok()?,
             null_count: u32::try_from(null_count).ok()?,
@@ -160,7 +164,7 @@ fn integers<I: Indexed>(groups: &[I], rows: usize, packing: Packing) -> Option<L
     let mut range = Range::of(&dictionaries, &all.collect());
     loop {
         let Some(found) = range else {
-            let intact = groups.iter().all(|group| group.for_each_piece(&mut |_| {}));
+            let intact = groups.iter().all(|group| group.for_each_piece(&mut |_| true));
             return intact.then(|| LocalIntegers::zeros(rows));
         };
         let space = CodeSpace::new(found.maximum.abs_diff(found.minimum), found.divisor);
@@ -221,7 +225,7 @@ impl<E: Code> Lookup<E> {
                 packer.add(indices, |index| {
                     met[index as usize] = true;
                     table[index as usize].widen()
-                });
+                })
             });
             if !intact {
                 return None;
@@ -268,38 +272,31 @@ impl<E: Code> Lookup<E> {
                 C::truncate(table[*index as usize].widen())
             }));
             also(number, indices);
+            true
         });
         intact.then_some(codes)
     }
 
     /// Calls `visit` with the number of each dictionary, the indices of its rows, and the codes and marks of
-    /// its values.
+    /// its values, until it returns false. Returns false if rows are damaged.
     fn for_each_piece<I: Indexed>(
         &mut self,
         groups: &[I],
-        mut visit: impl FnMut(usize, &[u32], &[E], &mut [bool]),
+        mut visit: impl FnMut(usize, &[u32], &[E], &mut [bool]) -> bool,
     ) -> bool {
-        let mut of_groups = groups.iter().zip(&self.tables).zip(&mut self.met).enumerate();
-        of_groups.all(|(number, ((group, table), met))| {
-            group.for_each_piece(&mut |indices| visit(number, indices, table, met))
-        })
-    }
-}
-
-/// The validity of the rows, in Arrow's order of bits.
-fn validity<I: Indexed>(groups: &[I], rows: usize) -> Option<Vec<u8>> {
-    let mut bits = vec![0; rows.div_ceil(8)];
-    let mut row = 0;
-    let intact = groups.iter().all(|group| {
-        let null = group.values().count() as u32;
-        group.for_each_piece(&mut |indices| {
-            for index in indices {
-                bits[row / 8] |= u8::from(*index != null) << (row % 8);
-                row += 1;
+        let of_groups = groups.iter().zip(&self.tables).zip(&mut self.met);
+        for (number, ((group, table), met)) in of_groups.enumerate() {
+            let mut goes_on = true;
+            let intact = group.for_each_piece(&mut |indices| {
+                goes_on = visit(number, indices, table, met);
+                goes_on
+            });
+            if !intact || !goes_on {
+                return intact;
             }
-        })
-    });
-    (intact && row == rows).then_some(bits)
+        }
+        true
+    }
 }
 
 #[cfg(test)]
@@ -335,12 +332,18 @@ mod tests {
                 .count()
         }
 
-        fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32])) -> bool {
-            let null = self.values.count() as u32;
-            for piece in &self.pieces {
-                let indices: Vec<u32> = piece.iter().map(|index| index.unwrap_or(null)).collect();
-                visit(&indices);
+        fn add_validity(&self, validity: &mut Validity) {
+            for index in self.pieces.iter().flatten() {
+                validity.push_run(index.is_some(), 1);
             }
+        }
+
+        fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> bool {
+            let null = self.values.count() as u32;
+            self.pieces.iter().all(|piece| {
+                let indices: Vec<u32> = piece.iter().map(|index| index.unwrap_or(null)).collect();
+                visit(&indices)
+            });
             true
         }
     }

@@ -231,9 +231,9 @@ impl BlockPacker {
         })
     }
 
-    /// Adds the codes of values. Does nothing once the packer has given up.
+    /// Adds the codes of values, unless the packer has given up. Returns whether it takes more.
     #[inline(always)]
-    pub(super) fn add<T: Copy>(&mut self, mut values: &[T], mut code: impl FnMut(T) -> u64) {
+    pub(super) fn add<T: Copy>(&mut self, mut values: &[T], mut code: impl FnMut(T) -> u64) -> bool {
         while self.pays && !values.is_empty() {
             let (now, rest) = values.split_at(values.len().min(BLOCK_CODES - self.held));
             for (target, value) in self.block[self.held..].iter_mut().zip(now) {
@@ -249,6 +249,7 @@ impl BlockPacker {
                     && (self.blocks != JUDGED || self.packed.pays_so_far(self.packing, self.width));
             }
         }
+        self.pays
     }
 
     /// The packed codes, unless the packer has given up.
@@ -268,9 +269,11 @@ fn pack<T: Integer>(
     let mut packer = BlockPacker::new(rows, space, packing)?;
     let (base, divisor) = (minimum.bits(), Divisor::new(space.factor));
     for piece in pieces {
-        piece.for_each_block(minimum, |values| match space.factor {
-            1 => packer.add(values, |value| value.bits().wrapping_sub(base)),
-            _ => packer.add(values, |value| divisor.divide(value.bits().wrapping_sub(base))),
+        piece.for_each_block(minimum, |values| {
+            match space.factor {
+                1 => packer.add(values, |value| value.bits().wrapping_sub(base)),
+                _ => packer.add(values, |value| divisor.divide(value.bits().wrapping_sub(base))),
+            };
         });
     }
     packer.finish()

@@ -30,6 +30,7 @@ mod plan;
 mod slabs;
 mod slots;
 pub(crate) mod string;
+mod validity;
 
 pub(crate) use self::chunk::LocalChunk;
 pub(crate) use self::decoded::Decoded;
@@ -39,3 +40,4 @@ pub(crate) use self::integer::greatest_common_divisor;
 pub use self::kind::supports_type;
 pub use self::merge::strings_array;
 pub(crate) use self::plan::Plan;
+pub(crate) use self::validity::Validity;

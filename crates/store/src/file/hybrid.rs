@@ -1,5 +1,7 @@
 //! The hybrid of runs and bit-packed numbers that Parquet stores levels and dictionary indices in.
 
+use crate::encode::Validity;
+
 /// Numbers of a bit-packed group, by Parquet's format.
 const GROUP: usize = 8;
 
@@ -40,31 +42,25 @@ impl<'a> Hybrid<'a> {
         Some(())
     }
 
-    /// The number of ones among the first `count` numbers of one bit; none if the bytes have fewer numbers.
-    pub(super) fn ones(mut self, count: usize) -> Option<usize> {
-        let (mut left, mut ones) = (count, 0);
+    /// Appends the first `count` numbers, which have one bit, to `target`; none if the bytes have fewer.
+    pub(super) fn read_bits(mut self, count: usize, target: &mut Validity) -> Option<()> {
+        let mut left = count;
         while left > 0 {
             let header = self.header()?;
             let length = usize::try_from(header >> 1).ok()?;
             if header & 1 == 0 {
-                let read = left.min(length);
-                ones += if self.repeated()? == 0 { 0 } else { read };
-                left -= read;
+                let run = left.min(length);
+                target.push_run(self.repeated()? != 0, run);
+                left -= run;
             } else {
-                let read = left.min(length.checked_mul(GROUP)?);
-                let packed = self.bytes.get(..read.div_ceil(GROUP))?;
+                let run = left.min(length.checked_mul(GROUP)?);
+                let packed = self.bytes.get(..run.div_ceil(GROUP))?;
                 self.bytes = self.bytes.get(length..).unwrap_or_default();
-                let (whole, rest) = packed.split_at(read / GROUP);
-                ones += whole.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
-                let mask = (1_u8 << (read % GROUP)) - 1;
-                ones += rest
-                    .iter()
-                    .map(|byte| (byte & mask).count_ones() as usize)
-                    .sum::<usize>();
-                left -= read;
+                target.push_packed(packed, run);
+                left -= run;
             }
         }
-        Some(ones)
+        Some(())
     }
 
     /// Reads the header of a run: a number in bytes of seven bits each (LEB128).
@@ -199,29 +195,20 @@ mod tests {
     }
 
     #[test]
-    fn ones_are_counted() {
+    fn numbers_of_one_bit_are_read_as_bits() {
         // Ten ones, then 1101 0010 1111 1111, then four zeros.
         let levels = [20, 1, 5, 0x4b, 0xff, 8, 0];
-        for (count, ones) in [
-            (0, 0),
-            (9, 9),
-            (10, 10),
-            (11, 11),
-            (12, 12),
-            (13, 12),
-            (18, 14),
-            (23, 19),
-            (26, 22),
-            (30, 22),
-        ] {
+        for count in 0..=30 {
+            let mut bits = Validity::default();
             let hybrid = Hybrid::new(&levels, 1).expect("one bit");
-            assert_eq!(hybrid.ones(count), Some(ones), "{count}");
-            assert_eq!(
-                read(&levels, 1, count).map(|levels| levels.iter().sum::<u32>() as usize),
-                Some(ones)
-            );
+            hybrid.read_bits(count, &mut bits).expect("30 numbers");
+            let mut numbers = Vec::new();
+            bits.for_each_word(|word, rows| numbers.extend((0..rows).map(|row| (word >> row & 1) as u32)));
+            assert_eq!(read(&levels, 1, count).as_ref(), Some(&numbers), "{count}");
+            assert_eq!(bits.valid(), numbers.iter().sum::<u32>() as usize, "{count}");
         }
-        assert_eq!(Hybrid::new(&levels, 1).expect("one bit").ones(31), None);
+        let hybrid = Hybrid::new(&levels, 1).expect("one bit");
+        assert_eq!(hybrid.read_bits(31, &mut Validity::default()), None);
     }
 
     #[test]

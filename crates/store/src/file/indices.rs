@@ -19,7 +19,7 @@ use super::column_shape::only_dictionary_pages;
 use super::hybrid::Hybrid;
 use crate::damage::contained;
 use crate::encode::string::Arena;
-use crate::encode::{Indexed, IndexedValues};
+use crate::encode::{Indexed, IndexedValues, Validity};
 
 impl Readers {
     /// The shape of a column in all row groups of a chunk. None if it may have other pages than those of
@@ -98,11 +98,9 @@ pub(super) struct IndexedRows {
 /// A data page.
 struct IndexPage {
     rows: usize,
-    /// The bytes of the definition levels; none if no row is NULL.
-    levels: Option<Bytes>,
-    /// Rows that are not NULL.
-    valid: usize,
-    /// The indices of these rows.
+    /// The validity of the rows; none if no row is NULL.
+    validity: Option<Validity>,
+    /// The indices of the rows that are not NULL.
     indices: Bytes,
     /// Bits of an index in a bit-packed run.
     width: u32,
@@ -133,9 +131,9 @@ impl IndexedRows {
             null_count: 0,
         };
         while read.rows < rows {
-            let page = IndexPage::of(reader.get_next_page().ok()??, shape.nullable)?;
+            let page = IndexPage::of(reader.get_next_page().ok()??, shape.nullable, rows - read.rows)?;
             read.rows += page.rows;
-            read.null_count += page.rows - page.valid;
+            read.null_count += page.rows - page.valid();
             read.pages.push(page);
         }
         (read.rows == rows).then_some(read)
@@ -155,23 +153,33 @@ impl Indexed for IndexedRows {
         self.null_count
     }
 
-    fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32])) -> bool {
-        let count = self.values.count() as u32;
-        let (mut indices, mut levels) = (Vec::new(), Vec::new());
-        self.pages.iter().all(|page| {
-            indices.clear();
-            let intact = page.read(count, &mut indices, &mut levels).is_some();
-            if intact {
-                visit(&indices);
+    fn add_validity(&self, validity: &mut Validity) {
+        for page in &self.pages {
+            match &page.validity {
+                Some(of_page) => validity.append(of_page),
+                None => validity.push_run(true, page.rows),
             }
-            intact
-        })
+        }
+    }
+
+    fn for_each_piece(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> bool {
+        let count = self.values.count() as u32;
+        let (mut stored, mut indices) = (Vec::new(), Vec::new());
+        for page in &self.pages {
+            let Some(indices) = page.read(count, &mut stored, &mut indices) else {
+                return false;
+            };
+            if !visit(indices) {
+                break;
+            }
+        }
+        true
     }
 }
 
 impl IndexPage {
-    /// The page, if it has dictionary indices.
-    fn of(page: Page, nullable: bool) -> Option<Self> {
+    /// The page, if it has dictionary indices of at most `most` rows.
+    fn of(page: Page, nullable: bool, most: usize) -> Option<Self> {
         let (rows, levels, mut rest) = match page {
             Page::DataPage {
                 mut buf,
@@ -207,10 +215,18 @@ impl IndexPage {
             }
             _ => return None,
         };
-        let valid = match nullable {
-            false => rows,
-            true => Hybrid::new(&levels, 1)?.ones(rows)?,
+        if rows > most {
+            return None;
+        }
+        let validity = match nullable {
+            false => None,
+            true => {
+                let mut validity = Validity::default();
+                Hybrid::new(&levels, 1)?.read_bits(rows, &mut validity)?;
+                (validity.valid() < rows).then_some(validity)
+            }
         };
+        let valid = validity.as_ref().map_or(rows, Validity::valid);
         // A page without values may have no bytes.
         let width = match valid {
             0 => 0,
@@ -218,18 +234,23 @@ impl IndexPage {
         };
         Some(Self {
             rows,
-            levels: (valid < rows).then_some(levels),
-            valid,
+            validity,
             indices: rest,
             width,
         })
     }
 
-    /// Writes the indices of the rows to `target`, which is empty. NULL rows have the index `count`. None if
-    /// the page is damaged, or if another index is not below `count`.
-    fn read(&self, count: u32, target: &mut Vec<u32>, levels: &mut Vec<u32>) -> Option<()> {
-        Hybrid::new(&self.indices, self.width)?.read(self.valid, target)?;
-        if target
+    /// Number of rows that are not NULL.
+    fn valid(&self) -> usize {
+        self.validity.as_ref().map_or(self.rows, Validity::valid)
+    }
+
+    /// The indices of the rows, in one of two buffers. NULL rows have the index `count`. None if the page is
+    /// damaged, or if another index is not below `count`.
+    fn read<'b>(&self, count: u32, stored: &'b mut Vec<u32>, target: &'b mut Vec<u32>) -> Option<&'b [u32]> {
+        stored.clear();
+        Hybrid::new(&self.indices, self.width)?.read(self.valid(), stored)?;
+        if stored
             .iter()
             .copied()
             .max()
@@ -237,22 +258,36 @@ impl IndexPage {
         {
             return None;
         }
-        let Some(bytes) = &self.levels else {
-            return Some(());
+        let Some(validity) = &self.validity else {
+            return Some(stored);
         };
-        levels.clear();
-        Hybrid::new(bytes, 1)?.read(self.rows, levels)?;
-        // From the last row on, each index moves to its row, which is not before it.
-        target.resize(self.rows, count);
-        let mut next = self.valid;
-        for row in (0..self.rows).rev() {
-            let is_valid = levels[row] != 0;
-            next = next.checked_sub(usize::from(is_valid))?;
-            let index = target[next];
-            target[row] = if is_valid { index } else { count };
-        }
-        Some(())
+        spread(stored, validity, count, target);
+        Some(target)
     }
+}
+
+/// Writes the indices of valid rows, `stored`, to the places of these rows in `target`, and `null` to the
+/// places of other rows.
+fn spread(stored: &mut Vec<u32>, validity: &Validity, null: u32, target: &mut Vec<u32>) {
+    // The index after the last one is read, and not used.
+    stored.push(null);
+    target.clear();
+    target.reserve(validity.rows());
+    let mut rest = stored.as_slice();
+    validity.for_each_word(|bits, rows| {
+        let valid = bits.count_ones() as usize;
+        if valid == rows {
+            target.extend_from_slice(&rest[..rows]);
+        } else {
+            let mut next = 0;
+            target.extend((0..rows).map(|row| {
+                let (is_valid, index) = (bits >> row & 1, rest[next]);
+                next += is_valid as usize;
+                if is_valid == 1 { index } else { null }
+            }));
+        }
+        rest = &rest[valid..];
+    });
 }
 
 /// Whether dictionaries of columns of this shape are read: integers of up to 64 bits that `i64` holds, and
@@ -371,6 +406,7 @@ mod tests {
                     IndexedValues::Strings(values) => String::from_utf8_lossy(values.get(index)).into_owned(),
                 })
             }));
+            true
         });
         intact.then_some(texts)
     }
