@@ -3,7 +3,7 @@
 use super::columns::ChunkAddresses;
 use galatea_device::DeviceBuffer;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
-use galatea_store::TableView;
+use galatea_store::{Chunk, TableView};
 
 /// The chunks of a launch, as the kernel reads them (`morsel.cuh`).
 #[derive(Debug, Clone)]
@@ -43,9 +43,7 @@ impl ChunkTable {
             let rows = view.chunk_rows[chunk];
             words.extend([u64::from(rows), u64::from(morsels), first_rows[chunk]]);
             for (k, column) in view.columns.iter().enumerate() {
-                let at = place(position, k);
-                let base = column.chunks[chunk].base as u64;
-                words.extend([at.data, at.validity, base, at.offsets]);
+                words.extend(column_words(&column.chunks[chunk], place(position, k)));
             }
             first_morsels.push(morsels);
             let own = rows.div_ceil(morsel_rows);
@@ -63,6 +61,16 @@ impl ChunkTable {
             morsels_per_chunk,
         }
     }
+}
+
+/// The words of a column of a chunk.
+pub(crate) fn column_words(chunk: &Chunk, at: ChunkAddresses) -> [u64; COLUMN_WORDS] {
+    [at.data, at.validity, chunk.base as u64, at.offsets]
+}
+
+/// The first word of column `k` in the words of a chunk.
+pub(crate) fn column_start(k: usize) -> usize {
+    CHUNK_HEADER_WORDS + k * COLUMN_WORDS
 }
 
 /// Inputs of a launch besides columns: the chunk table and the lookup tables, in device memory.

@@ -4,6 +4,7 @@ use super::calibration::Calibrated;
 use super::demand::{DemandPolicy, Demands};
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
+use super::streamed::StreamedChunks;
 use super::{RunError, calibration};
 use crate::config::ParquetDecoding;
 use crate::metrics::DeviceUse;
@@ -28,6 +29,7 @@ pub struct DeviceRuntime {
     pub(crate) device: Device,
     pub(crate) memory: MemoryManager,
     launches: Launches,
+    streamed: StreamedChunks,
     demands: Demands,
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
@@ -89,6 +91,7 @@ impl DeviceRuntime {
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),
+            streamed: StreamedChunks::default(),
             demands: Demands::default(),
             page_decoder: PageDecoder::new(&device, link_rate(calibration.as_ref())),
             calibration: Mutex::new(calibration),
@@ -101,6 +104,11 @@ impl DeviceRuntime {
             staging: Mutex::new(Vec::new()),
             bytes_read: AtomicU64::new(0),
         })
+    }
+
+    /// The chunks in the slots of runs.
+    pub(crate) fn streamed(&self) -> &StreamedChunks {
+        &self.streamed
     }
 
     /// The device.

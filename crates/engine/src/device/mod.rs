@@ -25,6 +25,7 @@ mod kernel_times;
 pub(crate) mod launches;
 pub(crate) mod persistent;
 pub(crate) mod prepared;
+pub(crate) mod streamed;
 
 pub use activity::{DeviceActivity, DeviceCeilings, RegionContent};
 pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};

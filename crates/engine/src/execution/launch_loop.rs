@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
             false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
         };
         let fresh = known.is_none() && !columns.is_empty() && order.is_none();
-        let (mut residency, inputs) = match known {
+        let (mut residency, mut inputs) = match known {
             Some(inputs) => (ChunkResidency::kept(self.runtime, scan, &inputs), inputs),
             None => {
                 scan.release();
@@ -144,6 +144,9 @@ impl<'a> Run<'a> {
                     done,
                     stops: self.fetch.is_some(),
                     awaits: bound.awaits,
+                    // A run that waits for memory or for the reader of its rows would keep the slots of others.
+                    shares: self.config.share_chunks.0 && !sink.stops() && !bound.awaits,
+                    any_order: matches!(bound.result, ResultPlan::Aggregate { .. }),
                     method: self.config.transfer.forced(),
                 };
                 let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
@@ -160,7 +163,7 @@ impl<'a> Run<'a> {
             report.resident = residency.ready() == self.chunks.len();
             report.way = residency.way();
         }
-        let table = &inputs.table;
+        let table = inputs.table.clone();
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
         args.chunk_words = table.stride as u32;
@@ -243,7 +246,19 @@ impl<'a> Run<'a> {
                 let done = position as f64 / self.chunks.len() as f64;
                 admitted.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
-            report.link_bytes += residency.fetch(streams, self.view, chunks.clone())?;
+            let fetched = residency.fetch(streams, self.view, chunks.clone())?;
+            report.link_bytes += fetched.bytes;
+            report.shared_chunks += fetched.shared;
+            if !fetched.moved.is_empty() {
+                let kept = || RunError::Defect("the chunk table of a streaming run was kept".to_owned());
+                let inputs = Arc::get_mut(&mut inputs).ok_or_else(kept)?;
+                inputs.move_columns(compute, self.view, &fetched.moved)?;
+            }
+            if fetched.end == position {
+                residency.wait_for_slot();
+                continue;
+            }
+            let chunks = position..fetched.end;
             let end = table.first_morsels[chunks.end];
             let todo = table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {

@@ -210,6 +210,7 @@ impl Facts {
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
             ("chunks overlapped", report.awaited as u64),
+            ("chunks shared", report.shared_chunks as u64),
             ("counting passes", report.passes as u64),
             ("sort partitions", report.sort_ranges as u64),
             ("sort passes", u64::from(report.sort_passes)),

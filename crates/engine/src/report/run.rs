@@ -47,6 +47,8 @@ pub struct RunReport {
     pub way: Option<Method>,
     /// Number of chunks for which a kernel waited while it ran.
     pub awaited: usize,
+    /// Number of chunks that were read in device memory that another query had copied them to.
+    pub shared_chunks: usize,
     /// Number of rows of each build side.
     pub build_side_rows: Vec<u64>,
     /// Where each build side was looked up, with the reason.
@@ -208,6 +210,7 @@ impl RunReport {
         self.link_bytes += other.link_bytes;
         self.launches += other.launches;
         self.awaited += other.awaited;
+        self.shared_chunks += other.shared_chunks;
         self.generate += other.generate;
         self.compile += other.compile;
         self.ahead += other.ahead;

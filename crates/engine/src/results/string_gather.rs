@@ -126,7 +126,7 @@ impl StringRows {
                 copy: stream,
                 unpack: stream,
             };
-            let (copied, _) = page.fetch(stream, |_, target| link.bring(streams, &[coming], target, None))?;
+            let (copied, _) = page.fetch(stream, |_, target| link.bring(streams, &[coming], target, &[]))?;
             if let Some(copied) = copied {
                 stream.wait(&copied)?;
             }

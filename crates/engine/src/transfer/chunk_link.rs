@@ -136,14 +136,14 @@ impl<'r> ChunkLink<'r> {
     }
 
     /// Queues the transfer of columns of a chunk to their positions in `buffer`, which may be written after
-    /// `free`. Returns the number of bytes transferred over the link. The transfer is complete for work
+    /// the events `free`. Returns the number of bytes transferred over the link. The transfer is complete for work
     /// queued later on `streams.unpack`.
     pub(crate) fn bring(
         &mut self,
         streams: LinkStreams<'_>,
         coming: &[ChunkTransfer<'_>],
         buffer: &mut DeviceBuffer<u8>,
-        free: Option<&Event>,
+        free: &[Arc<Event>],
     ) -> Result<u64, DeviceError> {
         let (mut plain, mut packed, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         let has_room = self.ring[self.next].has(packed_bytes(coming));
@@ -172,7 +172,7 @@ impl<'r> ChunkLink<'r> {
             plain.extend(placed.filter_map(|(view, place)| Some((place? as usize, view?))));
         }
         let LinkStreams { copy, unpack } = streams;
-        if let Some(free) = free {
+        for free in free {
             unpack.wait(free)?;
             if !plain.is_empty() {
                 copy.wait(free)?;

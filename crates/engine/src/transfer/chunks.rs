@@ -3,16 +3,16 @@
 mod choice;
 
 use crate::aggregate::group_table::copies_merge;
-use crate::device::chunk_table::{ChunkTable, LaunchInputs};
+use crate::device::chunk_table::{ChunkTable, LaunchInputs, column_start, column_words};
 use crate::device::columns::{ChunkAddresses, addresses};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::transfer::arrivals::Arrivals;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use crate::transfer::mapped::MappedChunks;
-use crate::transfer::slot_ring::SlotRing;
+use crate::transfer::slot_ring::{RingStreams, SlotRing};
 use galatea_base::policy::policy;
 use galatea_codegen::bound::BoundPipeline;
-use galatea_device::{DeviceBuffer, Event, Stream};
+use galatea_device::{DeviceBuffer, Event, HostMemory, HostView, Stream};
 use galatea_expression::LookupTable;
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
@@ -89,6 +89,31 @@ impl LaunchInputs {
             merges,
         })
     }
+
+    /// Queues changes of the chunk table: new addresses by position and column, in ascending order.
+    pub(crate) fn move_columns(
+        &mut self,
+        compute: &Stream,
+        view: &TableView,
+        moved: &[(usize, usize, ChunkAddresses)],
+    ) -> Result<(), RunError> {
+        let next_to =
+            |one: &(usize, usize, _), other: &(usize, usize, _)| one.0 == other.0 && one.1 + 1 == other.1;
+        for columns in moved.chunk_by(next_to) {
+            let (position, first, _) = columns[0];
+            let chunk = self.order[position];
+            let words: Vec<u64> = (columns.iter())
+                .flat_map(|(_, k, place)| column_words(&view.columns[*k].chunks[chunk], *place))
+                .collect();
+            let start = position * self.table.stride + column_start(first);
+            let bytes = size_of_val(words.as_slice());
+            let mut memory = HostMemory::new(bytes)?;
+            memory.as_mut_slice()[..bytes].copy_from_slice(bytemuck::cast_slice(&words));
+            let source = HostView::new(Arc::new(memory), 0, bytes)?;
+            compute.copy_to_device(self.words.slice_mut(start..start + words.len())?, &source)?;
+        }
+        Ok(())
+    }
 }
 
 /// Locations of the chunks of a run at the time of their launch.
@@ -107,7 +132,7 @@ pub(crate) struct ChunkResidency<'r> {
     ready: usize,
     /// By position and column; `None` if the chunk passes through a slot. Empty once its launch is queued.
     pages: Vec<Vec<Option<PagePin>>>,
-    ring: Option<SlotRing>,
+    ring: Option<SlotRing<'r>>,
     /// The chunks that are read in host memory, if the method is zero-copy.
     mapped: Option<MappedChunks>,
     /// Positions with queued copies, from `ready` on, with the events for which their launches wait.
@@ -120,6 +145,19 @@ pub(crate) struct ChunkResidency<'r> {
     together: usize,
     /// Arrival flags that launches wait for while they run, if they do.
     arrivals: Option<Arrivals>,
+}
+
+/// Chunks with queued copies.
+#[derive(Debug, Default)]
+pub(crate) struct FetchedChunks {
+    /// The position behind the last chunk whose launch can be queued.
+    pub(crate) end: usize,
+    /// Bytes of the copies.
+    pub(crate) bytes: u64,
+    /// Number of chunks that are read, at least in part, in slots of other runs.
+    pub(crate) shared: usize,
+    /// New addresses in the chunk table, by position and column.
+    pub(crate) moved: Vec<(usize, usize, ChunkAddresses)>,
 }
 
 /// The chunks that a run requests, and how.
@@ -136,6 +174,10 @@ pub(crate) struct Wanted<'c> {
     pub stops: bool,
     /// Whether a launch may wait for several chunks while it runs.
     pub awaits: bool,
+    /// Whether to read chunks in the slots of other runs.
+    pub shares: bool,
+    /// Whether the first chunk without pages may be any of them.
+    pub any_order: bool,
     /// The forced transfer method.
     pub method: Option<Method>,
 }
@@ -218,19 +260,18 @@ impl<'r> ChunkResidency<'r> {
     /// pins all resident regions. Otherwise does nothing. Returns the number of bytes queued.
     pub(crate) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
         self.scan.reference_all();
-        let mut copied = 0;
+        let mut fetched = FetchedChunks::default();
         if self.manager.ablations().has(Ablation::Eager) {
             for position in self.ready..self.order.len() {
                 if self.pages[position].iter().all(Option::is_some) {
-                    let (waits, bytes) = self.queue(streams, view, position)?;
-                    copied += bytes;
-                    for copy in waits {
+                    let waits = self.queue(streams, view, position, &mut fetched)?;
+                    for copy in waits.into_iter().flatten() {
                         streams.compute.wait(&copy)?;
                     }
                 }
             }
         }
-        Ok(copied)
+        Ok(fetched.bytes)
     }
 
     /// Between launches over chunks in device memory: waits until only a few are queued, so that a cancelled
@@ -250,21 +291,39 @@ impl<'r> ChunkResidency<'r> {
         Ok(())
     }
 
-    /// Queues the copies for which a launch over those chunks waits, and returns the number of bytes queued.
-    /// Blocks while more launches are in flight than may be queued ahead.
+    /// Queues the copies for which a launch over the first of those chunks waits. Blocks while more launches
+    /// are in flight than may be queued ahead.
     pub(crate) fn fetch(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
         chunks: Range<usize>,
-    ) -> Result<u64, RunError> {
-        if self.arrivals.is_none() {
-            return self.fetch_ahead(streams, view, chunks);
-        }
+    ) -> Result<FetchedChunks, RunError> {
+        let mut fetched = FetchedChunks::default();
+        let queued = match self.arrivals {
+            Some(_) => self.fetch_awaited(streams, view, chunks.clone(), &mut fetched)?,
+            None => self.fetch_ahead(streams, view, chunks.clone(), &mut fetched)?,
+        };
+        fetched.end = chunks.start + queued;
+        Ok(fetched)
+    }
+
+    /// Announces the arrival of each of those chunks to the launch that will wait for them.
+    fn fetch_awaited(
+        &mut self,
+        streams: &QueryStreams,
+        view: &TableView,
+        chunks: Range<usize>,
+        fetched: &mut FetchedChunks,
+    ) -> Result<usize, RunError> {
         self.settle_all_but(POLICY.launches_ahead)?;
-        let mut copied = 0;
-        for position in chunks {
-            let (waits, bytes) = self.queue(streams, view, position)?;
+        for position in chunks.clone() {
+            let waits = loop {
+                match self.queue(streams, view, position, fetched)? {
+                    Some(waits) => break waits,
+                    None => self.wait_for_slot(),
+                }
+            };
             let stream = &streams.transfer[position % streams.transfer.len()];
             // Pages may be in transfer for another query.
             for copy in waits {
@@ -273,21 +332,21 @@ impl<'r> ChunkResidency<'r> {
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.announce(stream, position)?;
             }
-            copied += bytes;
         }
-        Ok(copied)
+        Ok(chunks.len())
     }
 
-    /// Makes `compute` wait for those chunks, while later chunks are being copied.
+    /// Makes `compute` wait for those chunks, while later chunks are being copied. Returns the number of
+    /// chunks with queued copies, which is less than that of `chunks` if no slot is free.
     fn fetch_ahead(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
         chunks: Range<usize>,
-    ) -> Result<u64, RunError> {
+        fetched: &mut FetchedChunks,
+    ) -> Result<usize, RunError> {
         let position = chunks.start;
         self.settle_all_but((self.ahead / self.together).max(1))?;
-        let mut copied = 0;
         loop {
             let next = (position + self.queued.len()).max(self.ready);
             let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
@@ -298,31 +357,62 @@ impl<'r> ChunkResidency<'r> {
             if next >= self.order.len() || next >= position + reach {
                 break;
             }
-            let (waits, bytes) = self.queue(streams, view, next)?;
+            let Some(waits) = self.queue(streams, view, next, fetched)? else {
+                break;
+            };
             self.queued.push_back(waits);
-            copied += bytes;
         }
-        for event in self.queued.drain(..chunks.len()).flatten() {
+        let queued = chunks.len().min(self.queued.len());
+        for event in self.queued.drain(..queued).flatten() {
             streams.compute.wait(&event)?;
         }
-        Ok(copied)
+        Ok(queued)
     }
 
-    /// Queues the copies of a chunk. Returns the events that its launch waits for, and the number of bytes.
+    /// Waits a short time for a slot that other runs read.
+    pub(crate) fn wait_for_slot(&self) {
+        if let Some(ring) = &self.ring {
+            ring.wait_for_slot();
+        }
+    }
+
+    /// Queues the copies of a chunk. Returns the events that its launch waits for; none if no slot is free.
     fn queue(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
         position: usize,
-    ) -> Result<(Vec<Arc<Event>>, u64), RunError> {
+        fetched: &mut FetchedChunks,
+    ) -> Result<Option<Vec<Arc<Event>>>, RunError> {
         let chunk = self.order[position];
         let stream = &streams.transfer[position % streams.transfer.len()];
+        let mut waits = Vec::new();
+        let missing = self.pages[position].iter().enumerate();
+        let missing: Vec<usize> = missing
+            .filter(|(_, page)| page.is_none())
+            .map(|(k, _)| k)
+            .collect();
+        if let (false, Some(ring)) = (missing.is_empty(), &mut self.ring) {
+            let apart = RingStreams {
+                link: LinkStreams {
+                    copy: stream,
+                    unpack: &streams.unpack,
+                },
+                compute: &streams.compute,
+            };
+            let found = ring.fetch(&mut self.link, apart, view, (position, chunk), &missing)?;
+            let Some(found) = found else { return Ok(None) };
+            waits.extend(found.waits);
+            fetched.bytes += found.copied;
+            fetched.shared += usize::from(found.is_shared);
+            let moved = found.moved.into_iter();
+            fetched.moved.extend(moved.map(|(k, place)| (position, k, place)));
+        }
         // A page is complete for work queued later on the stream that copies it.
         let in_turn = LinkStreams {
             copy: stream,
             unpack: stream,
         };
-        let (mut waits, mut copied) = (Vec::new(), 0);
         for (k, page) in self.pages[position].iter().enumerate() {
             let Some(page) = page else { continue };
             let coming = ChunkTransfer {
@@ -335,28 +425,15 @@ impl<'r> ChunkResidency<'r> {
             }
             let link = &mut self.link;
             let (event, bytes) =
-                page.fetch(stream, |_, target| link.bring(in_turn, &[coming], target, None))?;
+                page.fetch(stream, |_, target| link.bring(in_turn, &[coming], target, &[]))?;
             waits.extend(event);
-            copied += bytes;
+            fetched.bytes += bytes;
         }
         if let Some(mapped) = &self.mapped {
-            let pages = self.pages[position].iter().enumerate();
-            let read = pages.filter(|(_, page)| page.is_none());
-            copied += read.map(|(k, _)| mapped.bytes(chunk, k)).sum::<u64>();
+            let read = missing.iter().map(|k| mapped.bytes(chunk, *k));
+            fetched.bytes += read.sum::<u64>();
         }
-        let in_slot = self.pages[position].iter().any(Option::is_none);
-        if let (true, Some(ring)) = (in_slot, &mut self.ring) {
-            let missing = self.pages[position].iter().map(Option::is_none);
-            let link = &mut self.link;
-            let apart = LinkStreams {
-                copy: stream,
-                unpack: &streams.unpack,
-            };
-            let (event, bytes) = ring.fetch(link, apart, view, chunk, position, missing)?;
-            waits.push(Arc::new(event));
-            copied += bytes;
-        }
-        Ok((waits, copied))
+        Ok(Some(waits))
     }
 
     /// Called after the launch over those chunks was queued on `compute`: once it is done, their pages may be
@@ -366,7 +443,7 @@ impl<'r> ChunkResidency<'r> {
         self.scan.used(&launch);
         self.in_flight.push_back(Arc::clone(&launch));
         if let Some(ring) = &mut self.ring {
-            ring.launched(chunks.clone(), &launch);
+            ring.launched(chunks.end, &launch);
         }
         let pages = self.pages.iter_mut().take(chunks.end);
         pages.for_each(|pages| *pages = Vec::new());

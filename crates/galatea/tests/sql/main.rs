@@ -84,6 +84,7 @@ mod sample;
 mod scattered;
 mod selection;
 mod sessions;
+mod shared_chunks;
 mod shared_inputs;
 mod shared_pipelines;
 mod shared_results;

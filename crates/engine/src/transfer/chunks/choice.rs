@@ -43,12 +43,12 @@ struct LaunchShape {
 }
 
 /// The chunks in the order of their launches, with their pages.
-struct Placed {
+struct Placed<'r> {
     chunks: ChunkPages,
     /// Number of leading chunks that need no copy.
     ready: usize,
     /// The slots of chunks without pages.
-    ring: Option<SlotRing>,
+    ring: Option<SlotRing<'r>>,
 }
 
 impl<'r> ChunkResidency<'r> {
@@ -212,8 +212,9 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
     }
 
     /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
-    fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
-        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, self.wanted.chunks, slots);
+    fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed<'r>, RunError> {
+        let Wanted { chunks, shares, .. } = self.wanted;
+        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, chunks, slots, shares);
         // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
         let mut ring = None;
         if self.needed > 0 && !is_mapped && (!self.wanted.keep || self.needed > self.scan.room()) {
@@ -221,8 +222,12 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             self.scan.make_reserve()?;
         }
         let allowed = self.columns_with_pages();
-        let (mut placed, away) = self.found()?;
+        let (mut placed, mut away) = self.found()?;
         let ready = placed.len();
+        if self.wanted.shares && self.wanted.any_order && self.wanted.done.is_none() {
+            let first = self.most_recent(&away);
+            away.rotate_left(first);
+        }
         if matches!(way, Method::Pinned | Method::PinnedPieces) {
             pin_host_memory(self.runtime, self.view, away.iter().map(|(chunk, _)| *chunk))?;
         }
@@ -248,6 +253,21 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             ready,
             ring,
         })
+    }
+
+    /// The position of the chunk that another run has put into a slot most recently: the last one of
+    /// consecutive chunks in slots. From there on, both read the same chunks at the same time.
+    fn most_recent(&self, away: &[(usize, Pages)]) -> usize {
+        let is_streamed = |(chunk, pages): &(usize, Pages)| {
+            let mut missing = pages.iter().enumerate().filter(|(_, page)| page.is_none());
+            missing.any(|(k, _)| {
+                let identity = &self.view.columns[k].chunks[*chunk].identity;
+                self.runtime.streamed().has(identity)
+            })
+        };
+        let streamed: Vec<bool> = away.iter().map(is_streamed).collect();
+        let last = |position: &usize| streamed[*position] && !streamed[(position + 1) % streamed.len()];
+        (0..streamed.len()).find(last).unwrap_or(0)
     }
 
     /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its
