@@ -4,12 +4,13 @@
 //! as placement, finds the name in the query. Our functions provide accumulators and delegate everything else
 //! to DataFusion's.
 
+use super::distinct_rows::{self, DistinctRows};
 use super::frames::FrameFunction;
 use super::{deviations, float_distinct, float_extremes, frames, ignored_nulls};
 use crate::checks::names_kept;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
@@ -73,6 +74,7 @@ fn of_groups(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Arc<A
         None if call.params.distinct && FrameFunction::is_exclusive_or(call.func.inner().as_ref()) => {
             Some(corrected(&call.func, Method::Frame(FrameFunction::ExclusiveOr)))
         }
+        None if call.params.distinct => of_distinct(&call.func)?,
         ours => ours,
     })
 }
@@ -83,7 +85,8 @@ fn of_window(call: &WindowFunction, schema: &DFSchema) -> Result<Option<WindowFu
     let ours = match &call.fun {
         WindowFunctionDefinition::AggregateUDF(function) => {
             let ours = match ours(function, arguments, schema)? {
-                None if !call.params.distinct => of_frame(function, arguments, schema)?,
+                None if call.params.distinct => of_distinct(function)?,
+                None => of_frame(function, arguments, schema)?,
                 ours => ours,
             };
             ours.map(WindowFunctionDefinition::AggregateUDF)
@@ -95,6 +98,15 @@ fn of_window(call: &WindowFunction, schema: &DFSchema) -> Result<Option<WindowFu
         }
     };
     Ok(ours)
+}
+
+/// Our version of an aggregate function that ignores or refuses DISTINCT.
+fn of_distinct(function: &Arc<AggregateUDF>) -> Result<Option<Arc<AggregateUDF>>> {
+    let inner = function.inner().as_ref();
+    if distinct_rows::needs_order(inner) {
+        return not_impl_err!("{} does not support DISTINCT", function.name());
+    }
+    Ok(distinct_rows::ignores_distinct(inner).then(|| corrected(function, Method::DistinctRows)))
 }
 
 /// Our version of an aggregate function with a wrong accumulator for sliding frames.
@@ -148,6 +160,28 @@ enum Method {
     Deviation(deviations::Deviation),
     /// DataFusion's, except over sliding frames and for groups of distinct values.
     Frame(FrameFunction),
+    /// DataFusion's, over distinct rows of arguments.
+    DistinctRows,
+}
+
+impl Method {
+    /// Whether DISTINCT is left to [`DistinctRows`].
+    fn drops_repeated_rows(self) -> bool {
+        matches!(self, Self::Deviation(_) | Self::DistinctRows)
+    }
+}
+
+/// An accumulator of distinct rows around the one that `make` returns.
+fn over_distinct_rows<'a>(
+    args: AccumulatorArgs<'a>,
+    make: impl FnOnce(AccumulatorArgs<'a>) -> Result<Box<dyn Accumulator>>,
+) -> Result<Box<dyn Accumulator>> {
+    let arguments = args.expr_fields;
+    let inner = make(AccumulatorArgs {
+        is_distinct: false,
+        ..args
+    })?;
+    Ok(Box::new(DistinctRows::new(inner, arguments)?))
 }
 
 /// An aggregate function with accumulators of ours.
@@ -184,31 +218,38 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct && self.method.drops_repeated_rows() {
+            return over_distinct_rows(args, |args| self.accumulator(args));
+        }
         match self.method {
             Method::Ranks => float_extremes::accumulator(args, |args| self.inner.accumulator(args)),
             Method::Distinct => float_distinct::accumulator(args, |args| self.inner.accumulator(args)),
-            Method::Deviation(_) if args.is_distinct => self.inner.accumulator(args),
             Method::Deviation(deviation) => Ok(deviations::accumulator(deviation)),
-            Method::Frame(_) => self.inner.accumulator(args),
+            Method::Frame(_) | Method::DistinctRows => self.inner.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct && self.method.drops_repeated_rows() {
+            return over_distinct_rows(args, |args| self.create_sliding_accumulator(args));
+        }
         match self.method {
             Method::Ranks => {
                 float_extremes::accumulator(args, |args| self.inner.create_sliding_accumulator(args))
             }
-            Method::Deviation(deviation) if !args.is_distinct => Ok(frames::deviation(deviation)),
+            Method::Deviation(deviation) => Ok(frames::deviation(deviation)),
             Method::Frame(frame) => Ok(frame.accumulator(self.inner.create_sliding_accumulator(args)?)),
-            Method::Distinct | Method::Deviation(_) => self.accumulator(args),
+            Method::Distinct => self.accumulator(args),
+            Method::DistinctRows => self.inner.create_sliding_accumulator(args),
         }
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         match self.method {
-            Method::Deviation(deviation) if !args.is_distinct => {
-                Ok(deviations::state_fields(deviation, &args))
+            method if args.is_distinct && method.drops_repeated_rows() => {
+                Ok(distinct_rows::state_fields(&args))
             }
+            Method::Deviation(deviation) => Ok(deviations::state_fields(deviation, &args)),
             _ => self.inner.state_fields(args),
         }
     }
@@ -226,7 +267,7 @@ impl AggregateUDFImpl for Corrected {
                 float_distinct::groups_accumulator(args, |args| self.inner.create_groups_accumulator(args))
             }
             Method::Deviation(deviation) => Ok(deviations::groups_accumulator(deviation)),
-            Method::Frame(_) => self.inner.create_groups_accumulator(args),
+            Method::Frame(_) | Method::DistinctRows => self.inner.create_groups_accumulator(args),
         }
     }
 

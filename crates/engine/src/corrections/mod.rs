@@ -20,6 +20,7 @@
 //! float_windows   windows: the same for their keys
 //! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
 //! aggregates      the exclusive or of distinct values in groups reads each once
+//! distinct_rows   DISTINCT in corr, covar_*, regr_*, stddev and approximate percentiles
 //! ignored_nulls   LEAD with IGNORE NULLS is evaluated over whole partitions
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
@@ -35,6 +36,7 @@
 
 mod aggregates;
 mod deviations;
+mod distinct_rows;
 mod float_compare;
 mod float_constants;
 mod float_decimals;

@@ -176,6 +176,11 @@ const WRONG: &[Wrong] = &[
         right: &["5, 2"],
     },
     Wrong {
+        rule: "distinct_rows.rs",
+        statements: &["SELECT covar_pop(DISTINCT a, b) FROM (VALUES (1, 2.0), (1, 2.0), (3, 8.0)) t(a, b)"],
+        right: &["3.0"],
+    },
+    Wrong {
         rule: "timestamps.rs (date_trunc)",
         statements: &["SELECT date_trunc('year', arrow_cast('9999-12-31', 'Timestamp(Microsecond, None)'))"],
         right: &["9999-01-01T00:00:00"],
