@@ -31,6 +31,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use galatea_store::is_of_row;
 
 /// The value of a NULL in the name of a folder.
 pub const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -303,9 +304,10 @@ impl TableProvider for HiveTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let kind = |filter: &&Expr| match self.is_of_folders(filter) {
-            true => TableProviderFilterPushDown::Exact,
-            false => TableProviderFilterPushDown::Inexact,
+        let kind = |filter: &&Expr| match (is_of_row(filter), self.is_of_folders(filter)) {
+            (false, _) => TableProviderFilterPushDown::Unsupported,
+            (true, true) => TableProviderFilterPushDown::Exact,
+            (true, false) => TableProviderFilterPushDown::Inexact,
         };
         Ok(filters.iter().map(kind).collect())
     }

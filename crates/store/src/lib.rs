@@ -60,6 +60,7 @@ pub use load_steps::{LoadStep, LoadSteps};
 pub use node::check_partition;
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use page_decoder::PageDecoder;
+pub use provider::is_of_row;
 pub use prune::prune;
 pub use scan::StoreScanExec;
 pub use source::{ColumnOnDisk, ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

@@ -10,7 +10,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraints, DFSchema, Result, SchemaExt, Statistics, not_impl_err};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,14 +25,27 @@ use crate::pool::on_pool;
 use crate::scan::{StoreScanExec, column_statistics};
 use crate::table::StoredTable;
 
+/// Whether a filter depends on nothing but the columns of a row, so that a scan can evaluate it. A subquery has
+/// to stay where DataFusion makes it a join.
+#[must_use]
+pub fn is_of_row(filter: &Expr) -> bool {
+    let other = |part: &Expr| {
+        matches!(
+            part,
+            Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(..)
+        )
+    };
+    !filter.exists(|part| Ok(other(part))).unwrap_or(true)
+}
+
 #[async_trait]
 impl TableProvider for StoredTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(self.table_schema())
-    }
-
-    fn constraints(&self) -> Option<&Constraints> {
-        Some(self.table_constraints())
     }
 
     fn table_type(&self) -> TableType {
@@ -66,7 +80,11 @@ impl TableProvider for StoredTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        let kind = |filter: &&Expr| match is_of_row(filter) {
+            true => TableProviderFilterPushDown::Inexact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(kind).collect())
     }
 
     fn statistics(&self) -> Option<Statistics> {

@@ -5,6 +5,9 @@
 //!
 //! ```text
 //! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
+//! changes         DELETE and UPDATE with conditions on other tables are refused
+//! correlated_names  inner columns of one name in correlated subqueries are different columns
+//! outer_conditions  conditions on outer columns in ON of joins inside subqueries
 //! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! list_lengths    the length of a list is the number of its elements
@@ -35,6 +38,8 @@
 //! fails once DataFusion is correct, and names the rule to remove.
 
 mod aggregates;
+mod changes;
+mod correlated_names;
 mod deviations;
 mod distinct_rows;
 mod float_compare;
@@ -56,6 +61,7 @@ mod null_keys;
 mod nullable_subqueries;
 mod offsets;
 mod one_row;
+mod outer_conditions;
 mod same_names;
 mod set_comparisons;
 mod set_operations;
@@ -86,6 +92,7 @@ pub fn analyzer_rules(
     all.push(Arc::new(nullable_subqueries::NullableSubqueries));
     all.push(Arc::new(struct_fields::MaskFields));
     all.push(Arc::new(timestamps::KeepUnits));
+    all.push(Arc::new(changes::RefuseOtherTables));
     all.push(Arc::new(aggregates::ReplaceAggregates));
     all
 }

@@ -113,6 +113,17 @@ pub(super) fn subquery(plan: LogicalPlan, before: &Subquery) -> Subquery {
     }
 }
 
+/// The subquery with its only column under a name of its own. DataFusion decorrelates a comparison of the
+/// column with outer columns by their names, and would confuse columns of one name on both sides.
+pub(super) fn with_own_name(subquery: &Subquery) -> Result<Subquery> {
+    let plan = subquery.subquery.as_ref();
+    let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+    let named = LogicalPlanBuilder::from(plan.clone())
+        .project([column.alias("__member")])?
+        .build()?;
+    Ok(self::subquery(named, subquery))
+}
+
 /// The number of rows of a plan, as a scalar subquery.
 pub(super) fn count(plan: LogicalPlan, before: &Subquery) -> Result<Expr> {
     let arguments = vec![lit(1_i64)];

@@ -1,8 +1,10 @@
 //! ANY and ALL with a subquery, as values, keep the names of their columns.
 //!
 //! DataFusion's `rewrite_set_comparison` replaces `a = ANY (Q)` by CASE over EXISTS without the name of the
-//! column, so that later rules find another schema, or two columns of one name.
+//! column, so that later rules find another schema, or two columns of one name. The column of Q gets a name of
+//! its own first: Q may be a subquery over the table of `a`.
 
+use super::one_row;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -34,12 +36,25 @@ impl OptimizerRule for KeepNames {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let changed = self.inner.rewrite(plan, config)?;
+        let plan = plan.transform_up_with_subqueries(|node| {
+            node.map_expressions(|expr| expr.transform_up(with_own_name))
+        })?;
+        let changed = self.inner.rewrite(plan.data, config)?;
         if !changed.transformed {
             return Ok(changed);
         }
         changed.map_data(|plan| Ok(plan.transform_up_with_subqueries(named)?.data))
     }
+}
+
+fn with_own_name(expr: Expr) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::SetComparison(mut comparison) => {
+            comparison.subquery = one_row::with_own_name(&comparison.subquery)?;
+            Transformed::yes(Expr::SetComparison(comparison))
+        }
+        expr => Transformed::no(expr),
+    })
 }
 
 /// Aliases the expressions of a node that have an EXISTS to the names that the node's schema has.

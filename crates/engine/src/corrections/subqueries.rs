@@ -15,8 +15,10 @@
 //! that always return a row are rewritten by [`one_row`](super::one_row); EXISTS as a value, outside WHERE,
 //! becomes a mark join by [`marks`](super::marks).
 
+use super::correlated_names;
 use super::marks;
 use super::one_row::{self, OneRow};
+use super::outer_conditions;
 use crate::checks::names_kept;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
@@ -50,6 +52,7 @@ impl OptimizerRule for RewriteSubqueries {
         if !has_subqueries {
             return Ok(Transformed::no(plan));
         }
+        let plan = names_kept(plan, |expr| expr.transform_up(|part| of_subquery(part, prepared)))?.data;
         let schema = merge_schema(&plan.inputs());
         match plan {
             LogicalPlan::Filter(filter) => {
@@ -65,6 +68,36 @@ impl OptimizerRule for RewriteSubqueries {
             plan => Ok(Transformed::no(plan)),
         }
     }
+}
+
+/// A subquery in a form in which its correlated conditions can be pulled up.
+fn prepared(subquery: Subquery) -> Result<Transformed<Subquery>> {
+    outer_conditions::above_joins(subquery)?.transform_data(correlated_names::separated)
+}
+
+/// An expression with its subquery rewritten, if it is one.
+fn of_subquery(
+    expr: Expr,
+    rewrite: impl FnOnce(Subquery) -> Result<Transformed<Subquery>>,
+) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::ScalarSubquery(subquery) => rewrite(subquery)?.update_data(Expr::ScalarSubquery),
+        Expr::Exists(Exists { subquery, negated }) => {
+            rewrite(subquery)?.update_data(|subquery| Expr::Exists(Exists { subquery, negated }))
+        }
+        Expr::InSubquery(InSubquery {
+            expr,
+            subquery,
+            negated,
+        }) => rewrite(subquery)?.update_data(|subquery| {
+            Expr::InSubquery(InSubquery {
+                expr,
+                subquery,
+                negated,
+            })
+        }),
+        expr => Transformed::no(expr),
+    })
 }
 
 fn is_subquery(expr: &Expr) -> bool {
@@ -187,7 +220,7 @@ fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Tra
     match kept {
         true => Ok(as_it_is(x, subquery)),
         false => {
-            let found = Membership::new(x.data, subquery, schema)?;
+            let found = Membership::new(x.data, &subquery, schema)?;
             Ok(Transformed::yes(found.value(place.unknown, negated)?))
         }
     }
@@ -227,7 +260,8 @@ struct Membership {
 }
 
 impl Membership {
-    fn new(x: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Self> {
+    fn new(x: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Self> {
+        let subquery = one_row::with_own_name(subquery)?;
         let of_subquery = subquery.subquery.schema();
         let y = Expr::Column(Column::from(of_subquery.qualified_field(0)));
         let outer = marks::as_outer_reference(x.clone(), schema)?;
