@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Constraint, plan_err};
 use datafusion::dataframe::DataFrame;
-use datafusion::datasource::MemTable;
+use datafusion::datasource::{MemTable, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
@@ -107,4 +107,35 @@ fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
         fields.collect::<Vec<_>>(),
         schema.metadata().clone(),
     ))
+}
+
+/// The table without PRIMARY KEY and UNIQUE, which no statement enforces: DataFusion would leave out a DISTINCT
+/// or a join because of them.
+///
+/// # Errors
+/// The table is being written.
+pub(crate) fn without_keys(table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
+    let Some(memory) = table.downcast_ref::<MemTable>() else {
+        return Ok(table);
+    };
+    if memory.constraints().is_none_or(|keys| keys.is_empty()) {
+        return Ok(table);
+    }
+    let schema = memory.schema();
+    let columns = schema.fields().iter();
+    let defaults = columns.filter_map(|field| {
+        let default = memory.get_column_default(field.name())?;
+        Some((field.name().clone(), default.clone()))
+    });
+    let defaults = defaults.collect();
+    let mut partitions = Vec::new();
+    for partition in &memory.batches {
+        // A table that is not registered yet has no writer.
+        let Ok(partition) = partition.try_read() else {
+            return plan_err!("the table is being written while it is registered");
+        };
+        partitions.push(partition.clone());
+    }
+    let table = MemTable::try_new(schema, partitions)?.with_column_defaults(defaults);
+    Ok(Arc::new(table))
 }

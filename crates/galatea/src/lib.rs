@@ -67,6 +67,7 @@ mod sql_names;
 mod standard_input;
 mod system_settings;
 mod system_tables;
+mod views;
 
 pub use activity::{EngineActivity, StoreActivity, engine_activity};
 pub use calibration::{CalibrateError, calibrate, forget_calibration, forget_calibrations};
@@ -172,6 +173,7 @@ pub fn install_on(ctx: &SessionContext, engine: &Arc<Engine>) -> Result<()> {
     if session.engine().expects_device(&config) {
         galatea_store::install(ctx, Arc::clone(session.engine().store()))?;
     }
+    views::install(ctx, sql::plan);
     Ok(())
 }
 

@@ -10,10 +10,7 @@ use datafusion::config::{ConfigNonZeroUsize, SqlParserOptions};
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use futures::future::BoxFuture;
 use galatea_device::EmulatorOptions;
 use galatea_engine::config::{EngineSettings, GalateaConfig};
 use galatea_engine::engine::Engine;
@@ -234,7 +231,7 @@ impl SessionBuilder {
             }
         }
         if let Some(database) = &opened {
-            database.attach(&ctx, planned);
+            database.attach(&ctx, sql::plan);
             for text in database.macros() {
                 if let Err(error) = sql::create_macro(&ctx, &text) {
                     tracing::warn!(text, %error, "a macro of the database cannot be created");
@@ -303,14 +300,6 @@ impl Shared {
             state.write().config_mut().set_extension(macros);
         }
     }
-}
-
-/// Plans a statement of a database in its session.
-fn planned(text: String, state: SessionState) -> BoxFuture<'static, Result<LogicalPlan>> {
-    Box::pin(async move {
-        let statement = sql::statement(&text, &state).await?;
-        state.statement_to_plan(statement).await
-    })
 }
 
 /// Opens a database, and returns a session with its tables, views, macros and settings. The folder is created

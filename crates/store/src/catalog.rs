@@ -55,9 +55,8 @@ impl StoreSchemaProvider {
                 ))
             })
             .collect();
-        let constraints = memory.constraints().cloned().unwrap_or_default();
         match StoredTable::from_batches(&self.store, name, schema, batches) {
-            Ok(stored) => Ok(Some(Arc::new(stored.with_definition(constraints, defaults)))),
+            Ok(stored) => Ok(Some(Arc::new(stored.with_defaults(defaults)))),
             Err(reason) if reason.is_refusal() && !reason.is_shortage() => {
                 tracing::warn!(table = name, %reason, "the table stays a plain in-memory table");
                 Ok(None)

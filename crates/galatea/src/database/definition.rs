@@ -35,11 +35,3 @@ pub(super) fn keys(constraints: &Constraints) -> Vec<KeyEntry> {
     });
     keys.collect()
 }
-
-pub(super) fn constraints(kept: &[KeyEntry]) -> Constraints {
-    let constraints = kept.iter().map(|key| match key {
-        KeyEntry::Primary(columns) => Constraint::PrimaryKey(columns.clone()),
-        KeyEntry::Unique(columns) => Constraint::Unique(columns.clone()),
-    });
-    Constraints::new_unverified(constraints.collect())
-}

@@ -36,9 +36,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig};
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
-use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::catalog_file::is_database;
@@ -48,17 +46,12 @@ use self::error::Result;
 use self::lock::Lock;
 use crate::file_paths::location;
 use crate::formats::ParquetTables;
+use crate::views::{Name, Planner};
 
 pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_targets};
 
 /// Number of files of a table at which an INSERT merges the small ones.
 const MANY_FILES: usize = 32;
-
-/// Plans a statement of the catalog in a session.
-pub(crate) type Planner = fn(String, SessionState) -> BoxFuture<'static, PlanResult<LogicalPlan>>;
-
-/// A name of a table: schema and table.
-type Name = (String, String);
 
 /// An open database.
 pub(crate) struct Database {
@@ -76,6 +69,8 @@ struct State {
     catalog: Catalog,
     /// Tables that have been resolved.
     tables: HashMap<Name, Arc<dyn TableProvider>>,
+    /// The columns that views had when they were planned last.
+    view_columns: HashMap<Name, SchemaRef>,
     /// The catalog before the running statement. The end of the statement publishes its changes.
     before: Option<Catalog>,
 }
@@ -135,6 +130,7 @@ impl Database {
             state: Mutex::new(State {
                 catalog,
                 tables: HashMap::new(),
+                view_columns: HashMap::new(),
                 before: None,
             }),
             writer: tokio::sync::Mutex::new(()),
@@ -283,7 +279,6 @@ impl Database {
             .with_listing_options(options)
             .with_schema(schema);
         let listing = ListingTable::try_new(config)?
-            .with_constraints(definition::constraints(&entry.keys))
             .with_column_defaults(definition::defaults(&entry.defaults, state)?);
         Ok(listing)
     }

@@ -5,26 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::TableReference;
-use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::{MemTable, TableType, ViewTable};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::logical_expr::DdlStatement;
 
 use super::catalog_file::{StoredEntry, TableEntry};
 use super::error::DatabaseError;
 use super::files::TableWriter;
 use super::{Database, Name, definition};
-
-/// Views within views that one view may have.
-const MAX_VIEWS: usize = 32;
-
-tokio::task_local! {
-    /// The views and external tables with a definition that is being planned, each within the one before.
-    static DEFINING: Vec<Name>;
-}
+use crate::views;
 
 /// The catalog of a database.
 #[derive(Debug)]
@@ -131,26 +121,6 @@ impl DatabaseSchema {
             _ => Err(without_statement("table").into()),
         }
     }
-
-    /// The plan of the statement that defines a view or an external table.
-    async fn definition(&self, name: &str, sql: &str) -> Result<DdlStatement> {
-        let mut defining = DEFINING.try_with(Vec::clone).unwrap_or_default();
-        if defining.len() >= MAX_VIEWS {
-            return Err(DatabaseError::Schema(format!(
-                "the view {name} is nested in more than {MAX_VIEWS} views"
-            ))
-            .into());
-        }
-        defining.push(self.name_of(name));
-        let (state, planner) = self.database.session()?;
-        let plan = DEFINING.scope(defining, planner(sql.to_owned(), state));
-        match Box::pin(plan).await? {
-            LogicalPlan::Ddl(statement) => Ok(statement),
-            _ => Err(
-                DatabaseError::Schema(format!("the catalog has a wrong definition of {name}: {sql}")).into(),
-            ),
-        }
-    }
 }
 
 #[async_trait]
@@ -161,9 +131,7 @@ impl SchemaProvider for DatabaseSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let full = self.name_of(name);
-        let within_itself = DEFINING
-            .try_with(|defining| defining.contains(&full))
-            .unwrap_or(false);
+        let within_itself = views::is_being_defined(&full);
         match self.database.entry(&full) {
             None => Ok(None),
             Some(TableEntry::Table(stored)) => {
@@ -172,28 +140,20 @@ impl SchemaProvider for DatabaseSchema {
             }
             // The planner looks up the name of the new table, too.
             Some(TableEntry::External { .. }) if within_itself => Ok(None),
-            Some(TableEntry::View { .. }) if within_itself => {
-                Err(DatabaseError::Schema(format!("the view {name} is nested in itself")).into())
+            Some(TableEntry::View { sql }) => {
+                let known = self.database.state.lock().view_columns.get(&full).cloned();
+                let view = views::planned(&full, &sql, known, self.database.session()?).await?;
+                let columns = view.schema();
+                self.database.state.lock().view_columns.insert(full, columns);
+                Ok(Some(view))
             }
-            // A view is planned for each use: its tables may have changed.
-            Some(TableEntry::View { sql }) => match self.definition(name, &sql).await? {
-                DdlStatement::CreateView(view) => {
-                    // As DataFusion creates a view.
-                    let coercion: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(TypeCoercion::new());
-                    let input = Analyzer::with_rules(vec![coercion]).execute_and_check(
-                        Arc::unwrap_or_clone(view.input),
-                        &ConfigOptions::default(),
-                        |_, _| {},
-                    )?;
-                    Ok(Some(Arc::new(ViewTable::new(input, view.definition))))
-                }
-                _ => Ok(None),
-            },
             Some(TableEntry::External { sql }) => {
                 if let Some(known) = self.database.state.lock().tables.get(&full) {
                     return Ok(Some(Arc::clone(known)));
                 }
-                let DdlStatement::CreateExternalTable(command) = self.definition(name, &sql).await? else {
+                let DdlStatement::CreateExternalTable(command) =
+                    views::definition(&full, &sql, self.database.session()?).await?
+                else {
                     return Ok(None);
                 };
                 let (state, _) = self.database.session()?;

@@ -17,7 +17,8 @@
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
-//! columns     ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
+//! columns     ORDER BY 2 of a computed column of groups                                   ordinals
+//!             ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
 //!             COLUMNS('pattern'), FROM (SELECT 1 AS a), (SELECT 2 AS a)    column_lists, unnamed_tables
 //!             columns of joins with USING and NATURAL                                     merged_columns
 //!             SELECT a, a: different names         output_names, expression_keys, unnamed_parts, distinct_order
@@ -52,6 +53,7 @@ mod merged_outer;
 mod not_null;
 mod operators;
 mod order_all;
+mod ordinals;
 mod output_names;
 mod own_queries;
 mod paths;
@@ -104,6 +106,7 @@ use datafusion::sql::sqlparser::ast::{Visitor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use futures::future::BoxFuture;
 use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
 use galatea_engine::session::Session;
 use galatea_engine::syntax;
@@ -290,6 +293,14 @@ pub(crate) fn create_macro(ctx: &SessionContext, text: &str) -> Result<()> {
         Some(statement) => statement.execute(ctx).map(drop),
         None => Ok(()),
     }
+}
+
+/// The plan of one statement in a session.
+pub(crate) fn plan(text: String, state: SessionState) -> BoxFuture<'static, Result<LogicalPlan>> {
+    Box::pin(async move {
+        let statement = statement(&text, &state).await?;
+        state.statement_to_plan(statement).await
+    })
 }
 
 /// Parses one statement as Galatea reads it. [`SessionState::statement_to_plan`] plans it.

@@ -164,6 +164,11 @@ impl Outputs<'_> {
     }
 
     fn push(&mut self, item: SelectItem) {
+        // The planner gives a scalar subquery the name of its column, which another column may have.
+        let item = match item {
+            SelectItem::UnnamedExpr(Expr::Subquery(_)) => self.renamed(item),
+            item => item,
+        };
         let name = Name::of(&item, self.state);
         self.taken.extend(name.last().cloned());
         let item = match self.has(&name) {

@@ -7,8 +7,8 @@
 use super::ast_parts::column;
 use super::question::{Answer, Question, query_of};
 use super::{
-    aliases, column_lists, distinct_order, flow_mut, merged_columns, order_all, output_names, pivot,
-    unnamed_parts, unnamed_tables,
+    aliases, column_lists, distinct_order, flow_mut, merged_columns, order_all, ordinals, output_names,
+    pivot, unnamed_parts, unnamed_tables,
 };
 use datafusion::common::DFSchema;
 use datafusion::dataframe::DataFrame;
@@ -222,6 +222,7 @@ impl Visit<'_> {
             Ok(())
         })?;
         unnamed_parts::separate(select, order.as_deref_mut(), self.state);
+        ordinals::by_names(select, order.as_deref_mut(), self.state);
         distinct_order::by_names(select, order, self.state);
         ControlFlow::Continue(())
     }

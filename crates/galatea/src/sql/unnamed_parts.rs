@@ -99,7 +99,7 @@ fn computed(select: &mut Select, order: Option<&mut OrderBy>, state: &SessionSta
     found
 }
 
-fn is_aggregate(function: &Function, state: &SessionState) -> bool {
+pub(super) fn is_aggregate(function: &Function, state: &SessionState) -> bool {
     match function.name.0.as_slice() {
         [part] => part
             .as_ident()

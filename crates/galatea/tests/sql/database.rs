@@ -164,6 +164,48 @@ async fn views_show_current_rows() {
     run(&ctx, &["DROP VIEW v"]).await;
 }
 
+/// A view that does not fit its tables any more is listed, and names itself when it is read.
+#[tokio::test]
+async fn invalid_views_are_listed_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let in_memory = galatea::session()
+        .with_setting("galatea.device", "cpu")
+        .with_setting("datafusion.catalog.information_schema", "true")
+        .build()
+        .expect("a session");
+    for ctx in [open(folder.path(), "cpu"), in_memory] {
+        run(
+            &ctx,
+            &[
+                "CREATE TABLE t AS SELECT 1 AS a",
+                "CREATE VIEW w AS SELECT a FROM t",
+                "SELECT * FROM w",
+                "CREATE OR REPLACE TABLE t AS SELECT 2 AS z",
+            ],
+        )
+        .await;
+        let tables =
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";
+        assert_eq!(rows(&ctx, tables).await.as_deref(), Ok("t; w"));
+        let columns = "SELECT column_name FROM information_schema.columns WHERE table_name IN ('t', 'w') ORDER BY table_name";
+        assert_eq!(rows(&ctx, columns).await.as_deref(), Ok("z; a"));
+        let error = rows(&ctx, "SELECT a FROM w").await.expect_err("an invalid view");
+        assert!(
+            error.contains("the view w does not fit its tables any more"),
+            "{error}"
+        );
+        assert!(error.contains("DROP VIEW w"), "{error}");
+        run(&ctx, &["CREATE OR REPLACE TABLE t AS SELECT 3 AS a"]).await;
+        assert_eq!(rows(&ctx, "SELECT a FROM w").await.as_deref(), Ok("3"));
+        run(
+            &ctx,
+            &["CREATE OR REPLACE TABLE t AS SELECT 2 AS z", "DROP VIEW w"],
+        )
+        .await;
+        assert_eq!(rows(&ctx, tables).await.as_deref(), Ok("t"));
+    }
+}
+
 #[tokio::test]
 async fn failed_statements_change_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

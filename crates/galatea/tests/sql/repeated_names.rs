@@ -52,6 +52,21 @@ async fn columns_of_one_name_get_numbers() {
             "0 0",
         ),
         ("SELECT sum(a), sum(t.a) FROM t", "sum(a) sum(t.a)", "6 6"),
+        (
+            "SELECT a, sum(x), (SELECT sum(x) FROM u) FROM u GROUP BY a ORDER BY a LIMIT 1",
+            "a sum(u.x) (SELECT sum(x) FROM u)",
+            "1 21 61",
+        ),
+        (
+            "SELECT count(*), (SELECT count(*) FROM u WHERE a = 1) FROM t",
+            "count(*) (SELECT count(*) FROM u WHERE a = 1)",
+            "3 2",
+        ),
+        (
+            "SELECT a, (SELECT a FROM t WHERE a = 2) FROM t ORDER BY a LIMIT 1",
+            "a (SELECT a FROM t WHERE a = 2)",
+            "1 2",
+        ),
         ("SELECT avg(a), mean(a) FROM t", "avg(a) mean(a)", "2.0 2.0"),
         (
             "SELECT a, CAST(a AS DOUBLE) FROM t WHERE a = 1",
@@ -341,4 +356,45 @@ async fn distinct_rows_are_ordered_by_expressions_of_the_list() {
         "must appear in select list",
     )
     .await;
+}
+
+/// Positions of computed columns in the order of groups.
+#[tokio::test]
+async fn groups_are_ordered_by_positions_of_computed_columns() {
+    let both = tables().await;
+    for (sql, columns, expected) in [
+        (
+            "SELECT a, sum(x) / count(*) FROM u GROUP BY a ORDER BY 2 DESC LIMIT 1",
+            "a sum(x) / count(*)",
+            "4 40",
+        ),
+        (
+            "SELECT a, -a FROM u GROUP BY a ORDER BY 2 LIMIT 1",
+            "a -a",
+            "4 -4",
+        ),
+        (
+            "SELECT a + 1, count(*) FROM u GROUP BY a ORDER BY 1 DESC LIMIT 1",
+            "a + 1 count(*)",
+            "5 1",
+        ),
+        (
+            "SELECT upper('x'), a FROM u GROUP BY a ORDER BY 1, 2 DESC LIMIT 1",
+            "upper('x') a",
+            "X 4",
+        ),
+        (
+            "SELECT a, sum(x) FROM u GROUP BY a ORDER BY 2 LIMIT 1",
+            "a sum(u.x)",
+            "1 21",
+        ),
+        (
+            "SELECT m FROM (SELECT a, max(x) - a FROM u GROUP BY ROLLUP(a) ORDER BY 2 NULLS FIRST, 1 LIMIT 2) q(a, m) WHERE a = 1",
+            "m",
+            "10",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+        both.columns(sql, columns).await;
+    }
 }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::common::Constraints;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -45,7 +44,6 @@ struct Shared {
     store: Arc<Store>,
     name: String,
     schema: SchemaRef,
-    constraints: Constraints,
     defaults: HashMap<String, Expr>,
     current: RwLock<Current>,
     /// Held by the insert, delete or update that is changing the table.
@@ -145,7 +143,6 @@ impl StoredTable {
                 store: Arc::clone(&encoder.store),
                 name: encoder.table.clone(),
                 schema,
-                constraints: Constraints::default(),
                 defaults: HashMap::new(),
                 current: Current::new(Arc::new(snapshot)),
                 change: Arc::default(),
@@ -153,16 +150,16 @@ impl StoredTable {
         })
     }
 
-    /// The same data with the constraints and column defaults of `CREATE TABLE`.
+    /// The same data with the column defaults of `CREATE TABLE`. Its keys are not enforced, so planners do not
+    /// see them.
     #[must_use]
-    pub fn with_definition(self, constraints: Constraints, defaults: HashMap<String, Expr>) -> Self {
+    pub fn with_defaults(self, defaults: HashMap<String, Expr>) -> Self {
         let shared = &self.shared;
         Self {
             shared: Arc::new(Shared {
                 store: Arc::clone(&shared.store),
                 name: shared.name.clone(),
                 schema: Arc::clone(&shared.schema),
-                constraints,
                 defaults,
                 current: Current::new(self.snapshot()),
                 change: Arc::default(),
@@ -195,10 +192,6 @@ impl StoredTable {
 
     pub(crate) fn table_schema(&self) -> &SchemaRef {
         &self.shared.schema
-    }
-
-    pub(crate) fn table_constraints(&self) -> &Constraints {
-        &self.shared.constraints
     }
 
     pub(crate) fn default_of(&self, column: &str) -> Option<&Expr> {
