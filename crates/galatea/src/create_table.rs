@@ -109,8 +109,8 @@ fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
     ))
 }
 
-/// The table without PRIMARY KEY and UNIQUE, which no statement enforces: DataFusion would leave out a DISTINCT
-/// or a join because of them.
+/// The table without PRIMARY KEY and UNIQUE, which no statement enforces: DataFusion would leave out a
+/// DISTINCT or a join because of them.
 ///
 /// # Errors
 /// The table is being written.

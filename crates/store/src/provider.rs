@@ -25,8 +25,8 @@ use crate::pool::on_pool;
 use crate::scan::{StoreScanExec, column_statistics};
 use crate::table::StoredTable;
 
-/// Whether a filter depends on nothing but the columns of a row, so that a scan can evaluate it. A subquery has
-/// to stay where DataFusion makes it a join.
+/// Whether a filter depends on nothing but the columns of a row, so that a scan can evaluate it. A subquery
+/// has to stay where DataFusion makes it a join.
 #[must_use]
 pub fn is_of_row(filter: &Expr) -> bool {
     let other = |part: &Expr| {

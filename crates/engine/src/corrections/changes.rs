@@ -1,8 +1,8 @@
 //! DELETE and UPDATE of DataFusion's planner with conditions on other tables are refused.
 //!
-//! The planner passes the filters of the optimised plan to the table. A subquery has become a join by then, and
-//! its condition is lost, so that other rows are changed, or all of them. `galatea::sql` plans these statements
-//! otherwise.
+//! The planner passes the filters of the optimised plan to the table. A subquery has become a join by then,
+//! and its condition is lost, so that other rows are changed, or all of them. `galatea::sql` plans these
+//! statements otherwise.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};

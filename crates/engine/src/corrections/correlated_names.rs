@@ -1,8 +1,8 @@
 //! Columns of correlated conditions have names of their own if others share their names.
 //!
-//! To decorrelate a subquery, DataFusion adds the inner columns of its correlated conditions to its output, and
-//! gives all columns of the output one qualifier. Of the columns `t.n` and `v.n` of a join, one is lost; an
-//! inner column `t.n` beside an outer column `t.n` is taken for it. Such columns are copied:
+//! To decorrelate a subquery, DataFusion adds the inner columns of its correlated conditions to its output,
+//! and gives all columns of the output one qualifier. Of the columns `t.n` and `v.n` of a join, one is lost;
+//! an inner column `t.n` beside an outer column `t.n` is taken for it. Such columns are copied:
 //!
 //! ```text
 //! Filter: v.n = outer_ref(u.g)          Projection: t.n, v.n

@@ -1,4 +1,5 @@
-//! DISTINCT for aggregate functions whose accumulators ignore or refuse it: each row of arguments counts once.
+//! DISTINCT for aggregate functions whose accumulators ignore or refuse it: each row of arguments counts
+//! once.
 //!
 //! DataFusion's `corr`, `covar_samp`, `covar_pop`, `regr_*` and `approx_percentile_cont` ignore DISTINCT;
 //! `stddev` and `approx_median` refuse it unless the optimizer can make it a GROUP BY.

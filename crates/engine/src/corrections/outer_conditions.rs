@@ -1,8 +1,8 @@
 //! Conditions on outer columns in ON of joins inside subqueries.
 //!
-//! DataFusion decorrelates filters only. It pushes such a condition of an ON into the scan of the joined table,
-//! where the outer column is lost if that table has a column of its name. Above an inner join, the condition
-//! is a filter. Outer, semi and anti joins evaluate theirs before they add or omit rows: refused.
+//! DataFusion decorrelates filters only. It pushes such a condition of an ON into the scan of the joined
+//! table, where the outer column is lost if that table has a column of its name. Above an inner join, the
+//! condition is a filter. Outer, semi and anti joins evaluate theirs before they add or omit rows: refused.
 
 use super::one_row;
 use datafusion::common::tree_node::{Transformed, TreeNode};

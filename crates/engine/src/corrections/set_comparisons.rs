@@ -1,8 +1,8 @@
 //! ANY and ALL with a subquery, as values, keep the names of their columns.
 //!
 //! DataFusion's `rewrite_set_comparison` replaces `a = ANY (Q)` by CASE over EXISTS without the name of the
-//! column, so that later rules find another schema, or two columns of one name. The column of Q gets a name of
-//! its own first: Q may be a subquery over the table of `a`.
+//! column, so that later rules find another schema, or two columns of one name. The column of Q gets a name
+//! of its own first: Q may be a subquery over the table of `a`.
 
 use super::one_row;
 use datafusion::common::Result;

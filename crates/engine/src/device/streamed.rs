@@ -1,5 +1,5 @@
-//! Chunks that runs have in their slots, so that runs which stream the same columns at the same time copy each
-//! chunk once.
+//! Chunks that runs have in their slots, so that runs which stream the same columns at the same time copy
+//! each chunk once.
 //!
 //! A run that streams a column looks for the chunk here first. If another run has it, or is copying it, the
 //! run reads the slot of that run and copies nothing. Otherwise it announces its own slot, and copies the
@@ -195,8 +195,8 @@ impl StreamedChunks {
         find(&self.columns.lock(), identity).is_some()
     }
 
-    /// Takes contents back for a new use of their slot. Returns the events of the launches that read them; the
-    /// contents, if another run is about to read them.
+    /// Takes contents back for a new use of their slot. Returns the events of the launches that read them;
+    /// the contents, if another run is about to read them.
     pub(crate) fn take_back(
         &self,
         contents: Arc<SlotContents>,

@@ -144,7 +144,8 @@ impl<'a> Run<'a> {
                     done,
                     stops: self.fetch.is_some(),
                     awaits: bound.awaits,
-                    // A run that waits for memory or for the reader of its rows would keep the slots of others.
+                    // A run that waits for memory or for the reader of its rows would keep the slots of
+                    // others.
                     shares: self.config.share_chunks.0 && !sink.stops() && !bound.awaits,
                     any_order: matches!(bound.result, ResultPlan::Aggregate { .. }),
                     method: self.config.transfer.forced(),

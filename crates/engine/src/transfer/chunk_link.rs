@@ -136,8 +136,8 @@ impl<'r> ChunkLink<'r> {
     }
 
     /// Queues the transfer of columns of a chunk to their positions in `buffer`, which may be written after
-    /// the events `free`. Returns the number of bytes transferred over the link. The transfer is complete for work
-    /// queued later on `streams.unpack`.
+    /// the events `free`. Returns the number of bytes transferred over the link. The transfer is complete for
+    /// work queued later on `streams.unpack`.
     pub(crate) fn bring(
         &mut self,
         streams: LinkStreams<'_>,

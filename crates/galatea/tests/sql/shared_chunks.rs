@@ -106,7 +106,8 @@ async fn concurrent_queries_match_the_cpu() {
     }
 }
 
-/// Eight clients that run different aggregates over the same columns, as often as it takes until they overlap.
+/// Eight clients that run different aggregates over the same columns, as often as it takes until they
+/// overlap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn clients_share_the_chunks_of_a_pass() {
     let queries: Vec<String> = (0..8)

@@ -150,8 +150,8 @@ impl StoredTable {
         })
     }
 
-    /// The same data with the column defaults of `CREATE TABLE`. Its keys are not enforced, so planners do not
-    /// see them.
+    /// The same data with the column defaults of `CREATE TABLE`. Its keys are not enforced, so planners do
+    /// not see them.
     #[must_use]
     pub fn with_defaults(self, defaults: HashMap<String, Expr>) -> Self {
         let shared = &self.shared;
