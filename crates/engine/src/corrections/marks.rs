@@ -1,7 +1,9 @@
-//! EXISTS as a value, outside WHERE: a mark join below the node that uses it.
+//! EXISTS as a value, outside WHERE: a mark join below the node that uses it; correlated scalar subqueries of
+//! aggregates.
 //!
 //! DataFusion plans mark joins only for filters. Here a projection gets them, too; in aggregates and window
-//! functions, a projection below provides the values.
+//! functions, a projection below provides the values. It also provides those of correlated scalar subqueries,
+//! which DataFusion joins only below projections and filters.
 
 use crate::checks::names_kept;
 use datafusion::common::alias::AliasGenerator;
@@ -31,11 +33,14 @@ pub(super) fn as_outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> 
 /// A projection, aggregate or window with the values of EXISTS from mark joins below it.
 pub(super) fn joined(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result<Transformed<LogicalPlan>> {
     let found = found_in(&plan)?;
+    if let LogicalPlan::Projection(projection) = plan {
+        return match found.iter().any(|value| matches!(value, Expr::Exists(_))) {
+            true => Ok(Transformed::yes(projected(projection, aliases)?)),
+            false => Ok(Transformed::no(LogicalPlan::Projection(projection))),
+        };
+    }
     if found.is_empty() {
         return Ok(Transformed::no(plan));
-    }
-    if let LogicalPlan::Projection(projection) = plan {
-        return Ok(Transformed::yes(projected(projection, aliases)?));
     }
     // The values are columns of a projection below.
     let Some(input) = plan.inputs().first().map(|input| (*input).clone()) else {
@@ -74,12 +79,17 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result
     }))
 }
 
-/// The distinct EXISTS expressions of a node.
+/// The distinct EXISTS expressions and correlated scalar subqueries of a node.
 fn found_in(plan: &LogicalPlan) -> Result<Vec<Expr>> {
     let mut found: Vec<Expr> = Vec::new();
     plan.apply_expressions(|expr| {
         expr.apply(|part| {
-            if matches!(part, Expr::Exists(_)) && !found.contains(part) {
+            let is_value = match part {
+                Expr::Exists(_) => true,
+                Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+                _ => false,
+            };
+            if is_value && !found.contains(part) {
                 found.push(part.clone());
             }
             Ok(TreeNodeRecursion::Continue)

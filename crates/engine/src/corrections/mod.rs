@@ -8,6 +8,9 @@
 //! changes         DELETE and UPDATE with conditions on other tables are refused
 //! correlated_names  inner columns of one name in correlated subqueries are different columns
 //! outer_conditions  conditions on outer columns in ON of joins inside subqueries
+//! lifting         operators inside correlated subqueries see the rows of one outer row
+//! scalars         scalar subqueries with LIMIT or GROUP BY
+//! laterals        LATERAL subqueries over aggregates without GROUP BY, and with other operators
 //! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! list_lengths    the length of a list is the number of its elements
@@ -54,6 +57,8 @@ mod float_windows;
 mod frames;
 mod hidden;
 mod ignored_nulls;
+mod laterals;
+mod lifting;
 mod list_lengths;
 mod marks;
 mod merge_join;
@@ -63,6 +68,7 @@ mod offsets;
 mod one_row;
 mod outer_conditions;
 mod same_names;
+mod scalars;
 mod set_comparisons;
 mod set_operations;
 mod struct_fields;
@@ -117,6 +123,7 @@ pub fn optimizer_rules(
         after.map_or(0, |at| at + 1),
         Arc::new(subqueries::RewriteSubqueries),
     );
+    all.insert(after.map_or(0, |at| at + 1) + 1, Arc::new(laterals::JoinLaterals));
     all.push(Arc::new(float_windows::OrderWindows));
     all
 }

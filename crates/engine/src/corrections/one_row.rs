@@ -14,15 +14,18 @@
 //! The other grouping sets, which return rows only for existing groups, are the rest: a subquery of their
 //! own.
 
+use super::lifting::sets_of;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit,
-    when,
+    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType,
+    Subquery, lit, when,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::sync::Arc;
 
 /// The row of an aggregate over all rows, in terms of the outer query.
@@ -33,7 +36,8 @@ pub(super) struct OneRow {
     pub(super) holds: Option<Expr>,
     /// The subquery's other rows.
     pub(super) rest: Option<LogicalPlan>,
-    /// Whether DataFusion cannot join the row: it is below HAVING, LIMIT or OFFSET, or has no table.
+    /// Whether DataFusion cannot join the row: it is below HAVING, LIMIT, OFFSET or an alias, has constants
+    /// or outer columns beside the aggregates, or has no table.
     is_filtered: bool,
 }
 
@@ -158,6 +162,7 @@ fn row(plan: &LogicalPlan) -> Result<Option<OneRow>> {
             Some(OneRow {
                 columns: columns.collect::<Result<_>>()?,
                 rest: rest_of(plan, below.rest)?,
+                is_filtered: below.is_filtered || is_constant_or_outer(projection),
                 ..below
             })
         }
@@ -182,11 +187,31 @@ fn row(plan: &LogicalPlan) -> Result<Option<OneRow>> {
         LogicalPlan::Limit(limit) => row(&limit.input)?
             .map(|below| limited(limit, below))
             .transpose()?,
-        LogicalPlan::SubqueryAlias(alias) => with_rest(plan, row(&alias.input)?)?,
+        // DataFusion does not add the columns of conditions to an alias.
+        LogicalPlan::SubqueryAlias(alias) => with_rest(plan, row(&alias.input)?)?.map(|below| OneRow {
+            is_filtered: true,
+            ..below
+        }),
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => with_rest(plan, row(&sort.input)?)?,
         LogicalPlan::Distinct(distinct) => with_rest(plan, row(distinct.input())?)?,
         _ => None,
     })
+}
+
+/// Whether a column of a projection reads outer columns, or is the same for all rows once it is simplified.
+fn is_constant_or_outer(projection: &Projection) -> bool {
+    let context = SimplifyContext::builder().with_schema(Arc::clone(projection.input.schema()));
+    let simplifier = ExprSimplifier::new(context.build());
+    for expr in &projection.expr {
+        if expr.contains_outer() {
+            return true;
+        }
+        let simple = simplifier.simplify(expr.clone());
+        if simple.is_ok_and(|expr| !expr.any_column_refs()) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The same row, if a node above changes no columns.
@@ -260,22 +285,6 @@ fn aggregate_row(aggregate: &Aggregate) -> Result<Option<OneRow>> {
     }))
 }
 
-/// The individual sets of a GROUP BY.
-fn sets_of(sets: &GroupingSet) -> Vec<Vec<Expr>> {
-    match sets {
-        GroupingSet::Rollup(keys) => (0..=keys.len()).map(|number| keys[..number].to_vec()).collect(),
-        GroupingSet::Cube(keys) => {
-            let of_mask = |mask: usize| {
-                let chosen = keys.iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1);
-                chosen.map(|(_, key)| key.clone()).collect()
-            };
-            // DataFusion refuses more keys than a machine word has bits.
-            (0..1_usize << keys.len().min(20)).map(of_mask).collect()
-        }
-        GroupingSet::GroupingSets(sets) => sets.clone(),
-    }
-}
-
 /// A LIMIT above the row.
 fn limited(limit: &Limit, below: OneRow) -> Result<OneRow> {
     let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
@@ -302,12 +311,12 @@ fn limited(limit: &Limit, below: OneRow) -> Result<OneRow> {
 }
 
 /// An expression over the aggregate's row in terms of the outer query; `None` if that is impossible.
-fn outside(expr: &Expr, columns: &[Option<Expr>], schema: &DFSchema) -> Result<Option<Expr>> {
+pub(super) fn outside(expr: &Expr, columns: &[Option<Expr>], schema: &DFSchema) -> Result<Option<Expr>> {
     let has_subqueries = expr.exists(|part| {
         Ok(matches!(
             part,
-            Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-        ))
+            Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
+        ) || matches!(part, Expr::ScalarSubquery(part) if !part.outer_ref_columns.is_empty()))
     })?;
     if has_subqueries {
         return Ok(None);

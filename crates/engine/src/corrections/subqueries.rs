@@ -12,13 +12,16 @@
 //! ```
 //!
 //! In WHERE, unknown is equivalent to false, so most uses need one or two of the three. Correlated subqueries
-//! that always return a row are rewritten by [`one_row`](super::one_row); EXISTS as a value, outside WHERE,
-//! becomes a mark join by [`marks`](super::marks).
+//! that always return a row are rewritten by [`one_row`](super::one_row), conditions move above the operators
+//! of their subquery by [`lifting`](super::lifting), and EXISTS as a value, outside WHERE, becomes a mark
+//! join by [`marks`](super::marks).
 
 use super::correlated_names;
+use super::lifting;
 use super::marks;
 use super::one_row::{self, OneRow};
 use super::outer_conditions;
+use super::scalars;
 use crate::checks::names_kept;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
@@ -54,16 +57,25 @@ impl OptimizerRule for RewriteSubqueries {
         }
         let plan = names_kept(plan, |expr| expr.transform_up(|part| of_subquery(part, prepared)))?.data;
         let schema = merge_schema(&plan.inputs());
+        let aliases = config.alias_generator();
+        refuse_far_columns(&plan, &schema)?;
         match plan {
             LogicalPlan::Filter(filter) => {
                 let place = Place::condition();
                 let predicate = rewritten(filter.predicate, place, &schema)?;
-                predicate
-                    .map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+                let predicate = predicate.transform_data(|expr| lifting::with_lifted(expr, aliases))?;
+                let plan = predicate.map_data(|predicate| {
+                    Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?))
+                })?;
+                plan.transform_data(|plan| scalars::joined(plan, aliases))
             }
             LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
-                let plan = names_kept(plan, |expr| rewritten(expr, Place::value(), &schema))?;
-                plan.transform_data(|plan| marks::joined(plan, config.alias_generator()))
+                let plan = names_kept(plan, |expr| {
+                    let expr = rewritten(expr, Place::value(), &schema)?;
+                    expr.transform_data(|expr| lifting::with_lifted(expr, aliases))
+                })?;
+                let plan = plan.transform_data(|plan| scalars::joined(plan, aliases))?;
+                plan.transform_data(|plan| marks::joined(plan, aliases))
             }
             plan => Ok(Transformed::no(plan)),
         }
@@ -98,6 +110,30 @@ fn of_subquery(
         }),
         expr => Transformed::no(expr),
     })
+}
+
+/// Refuses subqueries that read columns of a query further out than the one that uses them.
+fn refuse_far_columns(plan: &LogicalPlan, schema: &DFSchema) -> Result<()> {
+    plan.apply_expressions(|expr| {
+        expr.apply(|part| {
+            let subquery = match part {
+                Expr::InSubquery(found) => &found.subquery,
+                Expr::Exists(found) => &found.subquery,
+                Expr::ScalarSubquery(found) => found,
+                _ => return Ok(TreeNodeRecursion::Continue),
+            };
+            for column in lifting::outer_columns(&subquery.subquery)? {
+                if !schema.has_column(&column) {
+                    return not_impl_err!(
+                        "a subquery that reads {column} of a query two levels around it\nhint: join its tables in the \
+                         subquery around it instead"
+                    );
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(())
 }
 
 fn is_subquery(expr: &Expr) -> bool {
@@ -356,7 +392,6 @@ fn exists(found: Exists) -> Result<Transformed<Expr>> {
         };
         return Ok(Transformed::yes(not(any)));
     }
-    refuse_inner_limits(&subquery.subquery)?;
     Ok(Transformed::no(as_it_is(subquery)))
 }
 
@@ -383,19 +418,4 @@ fn limited(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, i64, Option<i64>)>
         number(skip),
         fetch.map(number),
     )))
-}
-
-/// Fails for a LIMIT over correlated rows inside an EXISTS, which DataFusion would omit.
-fn refuse_inner_limits(plan: &LogicalPlan) -> Result<()> {
-    plan.apply(|node| {
-        let has_outer = |node: &LogicalPlan| !node.all_out_ref_exprs().is_empty();
-        if matches!(node, LogicalPlan::Limit(_)) && has_outer(node) {
-            return not_impl_err!(
-                "a condition on the rows of a LIMIT inside a correlated EXISTS, IN or NOT IN\nhint: number the rows \
-                 by row_number() OVER (PARTITION BY ...) and compare the number"
-            );
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(())
 }

@@ -5,6 +5,7 @@
 //! plain DataFusion, queries that our rules correct. It fails when a rule is no longer needed.
 
 mod cases;
+mod correlated;
 mod floats;
 mod memberships;
 mod null_keys;

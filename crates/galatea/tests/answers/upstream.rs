@@ -67,6 +67,46 @@ const WRONG: &[Wrong] = &[
         right: &["1"],
     },
     Wrong {
+        rule: "lifting (windows in EXISTS)",
+        statements: &[
+            "SELECT k FROM o WHERE EXISTS (SELECT 1 FROM i WHERE i.k = o.k QUALIFY row_number() OVER (ORDER BY i.y) = 1)",
+        ],
+        right: &["1", "2"],
+    },
+    Wrong {
+        rule: "lifting (outer joins)",
+        statements: &[
+            "SELECT k FROM o WHERE EXISTS (SELECT 1 FROM i LEFT JOIN (SELECT k AS z, y FROM i AS j WHERE j.k = o.k) q ON i.y = q.y WHERE i.k = o.k AND q.y IS NULL)",
+        ],
+        right: &["1"],
+    },
+    Wrong {
+        rule: "scalars.rs",
+        statements: &["SELECT k, (SELECT y FROM i WHERE i.k = o.k ORDER BY y LIMIT 1) AS y FROM o"],
+        right: &["1, 1", "2, 5", "9, NULL", "NULL, NULL"],
+    },
+    Wrong {
+        rule: "laterals.rs (HAVING)",
+        statements: &[
+            "SELECT o.k, l.c FROM o, LATERAL (SELECT count(*) AS c FROM i WHERE i.k = o.k HAVING sum(y) > 3) l",
+        ],
+        right: &["2, 1"],
+    },
+    Wrong {
+        rule: "laterals.rs (constants)",
+        statements: &[
+            "SELECT o.k, l.five FROM o, LATERAL (SELECT 5 AS five, max(y) AS m FROM i WHERE i.k = o.k) l",
+        ],
+        right: &["1, 5", "2, 5", "9, 5", "NULL, 5"],
+    },
+    Wrong {
+        rule: "laterals.rs (USING)",
+        statements: &[
+            "SELECT o.k, l.c FROM o JOIN LATERAL (SELECT k, y AS c FROM i WHERE i.y > o.x) l USING (k)",
+        ],
+        right: &[],
+    },
+    Wrong {
         rule: "set_operations.rs (EXCEPT ALL)",
         statements: &["SELECT x FROM (VALUES (1),(1),(2)) a(x) EXCEPT ALL SELECT y FROM (VALUES (1)) b(y)"],
         right: &["1", "2"],

@@ -456,8 +456,12 @@ async fn unsupported_correlation_is_named() {
             "compares with the query around it otherwise than by =",
         ),
         (
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM t AS u WHERE EXISTS (SELECT 1 FROM t AS v WHERE v.a = t.a + u.a))",
+            "reads t.a of a query two levels around it",
+        ),
+        (
             "SELECT a, (SELECT u.b FROM t AS u WHERE u.a > t.a LIMIT 1) FROM t",
-            "t.a of the query around it",
+            "LIMIT or OFFSET over the rows that u.a > t.a selects",
         ),
     ] {
         both.refuses(sql, message).await;

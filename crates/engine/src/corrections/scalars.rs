@@ -1,0 +1,78 @@
+//! Correlated scalar subqueries whose conditions are below other operators than one aggregate.
+//!
+//! DataFusion joins those whose conditions are below an aggregate. Others, with LIMIT 1 or GROUP BY, have at
+//! most one row for each outer row, too. They become left joins of their rows below the node that uses them.
+
+use super::lifting::{self, Lifting};
+use crate::checks::names_kept;
+use datafusion::common::alias::AliasGenerator;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+
+/// The node with the values of such subqueries from joins below it.
+pub(super) fn joined(plan: LogicalPlan, aliases: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
+    let found = found_in(&plan)?;
+    let [input] = plan.inputs()[..] else {
+        return Ok(Transformed::no(plan));
+    };
+    let mut input = input.clone();
+    let mut values: Vec<(Expr, Expr)> = Vec::new();
+    for found in found {
+        let Expr::ScalarSubquery(subquery) = &found else {
+            continue;
+        };
+        let mut lifting = Lifting::new(aliases);
+        let lifted = lifting.lift(subquery.subquery.as_ref().clone(), true)?;
+        if !lifting.is_needed() {
+            continue;
+        }
+        let name = lifting.fresh_name();
+        let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
+        let (rows, conditions) = lifting.outside(lifted, vec![column.alias(&name)], None)?;
+        input = LogicalPlanBuilder::from(input)
+            .join_on(rows, JoinType::Left, conditions)?
+            .build()?;
+        values.push((found, Expr::Column(Column::new_unqualified(name))));
+    }
+    if values.is_empty() {
+        return Ok(Transformed::no(plan));
+    }
+    let before = plan.schema().columns();
+    let plan = names_kept(plan, |expr| {
+        expr.transform_down(|part| {
+            let known = values.iter().find(|(found, _)| *found == part);
+            Ok(match known {
+                Some((_, value)) => Transformed::new(value.clone(), true, TreeNodeRecursion::Jump),
+                None => Transformed::no(part),
+            })
+        })
+    })?;
+    let expressions = plan.data.expressions();
+    let plan = plan.data.with_new_exprs(expressions, vec![input])?;
+    Ok(Transformed::yes(match plan.schema().columns() == before {
+        true => plan,
+        // Filters and windows pass the columns of their input through.
+        false => LogicalPlanBuilder::from(plan)
+            .project(before.into_iter().map(Expr::Column))?
+            .build()?,
+    }))
+}
+
+/// The distinct correlated scalar subqueries of a node that have no row for no rows.
+fn found_in(plan: &LogicalPlan) -> Result<Vec<Expr>> {
+    let mut found: Vec<Expr> = Vec::new();
+    plan.apply_expressions(|expr| {
+        expr.apply(|part| {
+            if let Expr::ScalarSubquery(subquery) = part
+                && !subquery.outer_ref_columns.is_empty()
+                && !lifting::returns_total(&subquery.subquery)
+                && !found.contains(part)
+            {
+                found.push(part.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
