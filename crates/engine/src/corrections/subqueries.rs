@@ -58,9 +58,9 @@ impl OptimizerRule for RewriteSubqueries {
         let plan = names_kept(plan, |expr| expr.transform_up(|part| of_subquery(part, prepared)))?.data;
         let schema = merge_schema(&plan.inputs());
         let aliases = config.alias_generator();
-        refuse_far_columns(&plan, &schema)?;
         match plan {
             LogicalPlan::Filter(filter) => {
+                refuse_far_columns(&filter.predicate, &schema)?;
                 let place = Place::condition();
                 let predicate = rewritten(filter.predicate, place, &schema)?;
                 let predicate = predicate.transform_data(|expr| lifting::with_lifted(expr, aliases))?;
@@ -71,6 +71,7 @@ impl OptimizerRule for RewriteSubqueries {
             }
             LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
                 let plan = names_kept(plan, |expr| {
+                    refuse_far_columns(&expr, &schema)?;
                     let expr = rewritten(expr, Place::value(), &schema)?;
                     expr.transform_data(|expr| lifting::with_lifted(expr, aliases))
                 })?;
@@ -113,25 +114,23 @@ fn of_subquery(
 }
 
 /// Refuses subqueries that read columns of a query further out than the one that uses them.
-fn refuse_far_columns(plan: &LogicalPlan, schema: &DFSchema) -> Result<()> {
-    plan.apply_expressions(|expr| {
-        expr.apply(|part| {
-            let subquery = match part {
-                Expr::InSubquery(found) => &found.subquery,
-                Expr::Exists(found) => &found.subquery,
-                Expr::ScalarSubquery(found) => found,
-                _ => return Ok(TreeNodeRecursion::Continue),
-            };
-            for column in lifting::outer_columns(&subquery.subquery)? {
-                if !schema.has_column(&column) {
-                    return not_impl_err!(
-                        "a subquery that reads {column} of a query two levels around it\nhint: join its tables in the \
-                         subquery around it instead"
-                    );
-                }
+fn refuse_far_columns(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    expr.apply(|part| {
+        let subquery = match part {
+            Expr::InSubquery(found) => &found.subquery,
+            Expr::Exists(found) => &found.subquery,
+            Expr::ScalarSubquery(found) => found,
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        for column in lifting::outer_columns(&subquery.subquery)? {
+            if !schema.has_column(&column) {
+                return not_impl_err!(
+                    "a subquery that reads {column} of a query two levels around it\nhint: join its tables in the \
+                     subquery around it instead"
+                );
             }
-            Ok(TreeNodeRecursion::Continue)
-        })
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
 }

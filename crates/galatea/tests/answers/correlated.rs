@@ -18,8 +18,8 @@ const OUTER: [(i64, Option<i64>); 6] = [
     (6, Some(1)),
 ];
 
-/// Subqueries with one column `v`, and the number of places that refuse each. `@a` and `@g` are columns of the
-/// outer row.
+/// Subqueries with one column `v`, and the number of places that refuse each. `@a` and `@g` are columns of
+/// the outer row.
 const SUBQUERIES: &[(&str, usize)] = &[
     ("SELECT a AS v FROM u WHERE u.g = @g", 1),
     ("SELECT a AS v FROM u WHERE u.g < @g", 2),
