@@ -28,6 +28,7 @@ mod nodes;
 mod settle;
 mod unions;
 
+use condition::Condition;
 pub(super) use condition::outside;
 pub(super) use lifted::{Lifted, Lifting};
 pub(super) use settle::sets_of;
@@ -134,7 +135,7 @@ fn lifted(plan: &LogicalPlan, aliases: &AliasGenerator) -> Result<Option<Logical
 
 fn filtered(lifted: Lifted) -> Result<LogicalPlan> {
     let Lifted { plan, conditions } = lifted;
-    let condition = conjunction(conditions.into_iter().map(|condition| condition.expr()));
+    let condition = conjunction(conditions.into_iter().map(Condition::expr));
     Ok(match condition {
         Some(condition) => LogicalPlan::Filter(Filter::try_new(condition, Arc::new(plan))?),
         None => plan,
