@@ -23,6 +23,7 @@ use super::one_row::{self, OneRow};
 use super::outer_conditions;
 use super::scalars;
 use crate::checks::names_kept;
+use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -32,6 +33,7 @@ use datafusion::logical_expr::{
     Subquery, lit, when,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
 
 /// The rule that rewrites subqueries.
 #[derive(Debug, Default)]
@@ -55,31 +57,34 @@ impl OptimizerRule for RewriteSubqueries {
         if !has_subqueries {
             return Ok(Transformed::no(plan));
         }
-        let plan = names_kept(plan, |expr| expr.transform_up(|part| of_subquery(part, prepared)))?.data;
-        let schema = merge_schema(&plan.inputs());
-        let aliases = config.alias_generator();
-        match plan {
-            LogicalPlan::Filter(filter) => {
-                refuse_far_columns(&filter.predicate, &schema)?;
-                let place = Place::condition();
-                let predicate = rewritten(filter.predicate, place, &schema)?;
-                let predicate = predicate.transform_data(|expr| lifting::with_lifted(expr, aliases))?;
-                let plan = predicate.map_data(|predicate| {
-                    Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?))
-                })?;
-                plan.transform_data(|plan| scalars::joined(plan, aliases))
-            }
-            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
-                let plan = names_kept(plan, |expr| {
-                    refuse_far_columns(&expr, &schema)?;
-                    let expr = rewritten(expr, Place::value(), &schema)?;
-                    expr.transform_data(|expr| lifting::with_lifted(expr, aliases))
-                })?;
-                let plan = plan.transform_data(|plan| scalars::joined(plan, aliases))?;
-                plan.transform_data(|plan| marks::joined(plan, aliases))
-            }
-            plan => Ok(Transformed::no(plan)),
+        let prepared = names_kept(plan, |expr| expr.transform_up(|part| of_subquery(part, prepared)))?;
+        prepared.transform_data(|plan| without_subqueries(plan, config.alias_generator()))
+    }
+}
+
+/// The node with its subqueries in forms that DataFusion decorrelates correctly.
+fn without_subqueries(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result<Transformed<LogicalPlan>> {
+    let schema = merge_schema(&plan.inputs());
+    match plan {
+        LogicalPlan::Filter(filter) => {
+            refuse_far_columns(&filter.predicate, &schema)?;
+            let place = Place::condition();
+            let predicate = rewritten(filter.predicate, place, &schema)?;
+            let predicate = predicate.transform_data(|expr| lifting::with_lifted(expr, aliases))?;
+            let plan = predicate
+                .map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))?;
+            plan.transform_data(|plan| scalars::joined(plan, aliases))
         }
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+            let plan = names_kept(plan, |expr| {
+                refuse_far_columns(&expr, &schema)?;
+                let expr = rewritten(expr, Place::value(), &schema)?;
+                expr.transform_data(|expr| lifting::with_lifted(expr, aliases))
+            })?;
+            let plan = plan.transform_data(|plan| scalars::joined(plan, aliases))?;
+            plan.transform_data(|plan| marks::joined(plan, aliases))
+        }
+        plan => Ok(Transformed::no(plan)),
     }
 }
 
