@@ -17,6 +17,7 @@
 
 use super::lifting::{self, Lifted, Lifting, outside};
 use super::one_row;
+use super::subqueries;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, Result, TableReference, not_impl_err};
@@ -66,10 +67,11 @@ impl OptimizerRule for JoinLaterals {
                 );
             }
         }
+        let separated = subqueries::prepared(subquery.clone())?;
         let lateral = Lateral {
             join,
             alias,
-            subquery: &subquery.subquery,
+            subquery: &separated.data.subquery,
             aliases: config.alias_generator(),
         };
         let joined = match lateral.total()? {
@@ -78,6 +80,17 @@ impl OptimizerRule for JoinLaterals {
         };
         Ok(match joined {
             Some(joined) => Transformed::yes(joined),
+            None if separated.transformed => {
+                let right = LogicalPlan::Subquery(separated.data);
+                let right = match alias {
+                    Some(alias) => {
+                        LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(right), alias.clone())?)
+                    }
+                    None => right,
+                };
+                let inputs = vec![join.left.as_ref().clone(), right];
+                Transformed::yes(plan.with_new_exprs(plan.expressions(), inputs)?)
+            }
             None => Transformed::no(plan),
         })
     }

@@ -89,7 +89,7 @@ fn without_subqueries(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Resul
 }
 
 /// A subquery in a form in which its correlated conditions can be pulled up.
-fn prepared(subquery: Subquery) -> Result<Transformed<Subquery>> {
+pub(super) fn prepared(subquery: Subquery) -> Result<Transformed<Subquery>> {
     outer_conditions::above_joins(subquery)?.transform_data(correlated_names::separated)
 }
 
