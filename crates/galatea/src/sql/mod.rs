@@ -14,6 +14,7 @@
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                          duckdb, quantiles, time_formats
+//!             VALUES with subqueries are SELECTs                                           values
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
@@ -75,6 +76,7 @@ mod unnamed_parts;
 mod unnamed_tables;
 mod unpivot;
 mod using_sample;
+mod values;
 mod variables;
 mod windows;
 mod with_names;

@@ -1,6 +1,6 @@
 //! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
-use super::{asof, read_functions};
+use super::{asof, read_functions, values};
 use super::{
     change_clauses, distinct_from, duckdb, merged_columns, operators, pivot, power, quantiles,
     row_comparisons, similar_to, using_sample, windows,
@@ -52,6 +52,7 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
         fetch_as_limit(query);
+        values::as_selects(query);
         ControlFlow::Continue(())
     }
 

@@ -398,3 +398,33 @@ async fn groups_are_ordered_by_positions_of_computed_columns() {
         both.columns(sql, columns).await;
     }
 }
+
+/// VALUES whose values are subqueries.
+#[tokio::test]
+async fn values_may_be_subqueries() {
+    let both = tables().await;
+    for (sql, columns, expected) in [
+        (
+            "SELECT * FROM (VALUES ((SELECT max(a) FROM t), 1)) AS v",
+            "column1 column2",
+            "3 1",
+        ),
+        (
+            "SELECT sum(n) FROM (VALUES ((SELECT max(a) FROM t)), (10), ((SELECT min(x) FROM u) + 1)) AS v(n)",
+            "sum(v.n)",
+            "24",
+        ),
+        (
+            "VALUES (EXISTS (SELECT 1 FROM t WHERE a = 2), 'x')",
+            "column1 column2",
+            "true x",
+        ),
+    ] {
+        both.answers(sql, expected).await;
+        both.columns(sql, columns).await;
+    }
+    both.run("CREATE TABLE copy AS SELECT * FROM u").await;
+    both.run("INSERT INTO copy VALUES ((SELECT max(a) FROM t), 5)")
+        .await;
+    both.answers("SELECT sum(a), sum(x) FROM copy", "9 66").await;
+}
