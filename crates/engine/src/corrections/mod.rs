@@ -6,6 +6,7 @@
 //! ```text
 //! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
 //! changes         DELETE and UPDATE with conditions on other tables are refused
+//! copied_names    COPY writes columns of different names
 //! correlated_names  inner columns of one name in correlated subqueries are different columns
 //! outer_conditions  conditions on outer columns in ON of joins inside subqueries
 //! lifting         operators inside correlated subqueries see the rows of one outer row
@@ -42,6 +43,7 @@
 
 mod aggregates;
 mod changes;
+mod copied_names;
 mod correlated_names;
 mod deviations;
 mod distinct_rows;
@@ -99,6 +101,7 @@ pub fn analyzer_rules(
     all.push(Arc::new(struct_fields::MaskFields));
     all.push(Arc::new(timestamps::KeepUnits));
     all.push(Arc::new(changes::RefuseOtherTables));
+    all.push(Arc::new(copied_names::NameCopies));
     all.push(Arc::new(aggregates::ReplaceAggregates));
     all
 }

@@ -117,14 +117,26 @@ pub(super) fn subquery(plan: LogicalPlan, before: &Subquery) -> Subquery {
     }
 }
 
+/// The name of the only column of a subquery.
+pub(super) const OWN_NAME: &str = "__member";
+
 /// The subquery with its only column under a name of its own. DataFusion decorrelates a comparison of the
 /// column with outer columns by their names, and would confuse columns of one name on both sides.
 pub(super) fn with_own_name(subquery: &Subquery) -> Result<Subquery> {
     let plan = subquery.subquery.as_ref();
-    let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
-    let named = LogicalPlanBuilder::from(plan.clone())
-        .project([column.alias("__member")])?
-        .build()?;
+    let named = match plan {
+        // A cast has the name of its column, which a correlated condition may add to the same projection.
+        LogicalPlan::Projection(projection) if projection.expr.len() == 1 => {
+            let column = projection.expr[0].clone().unalias().alias(OWN_NAME);
+            LogicalPlan::Projection(Projection::try_new(vec![column], Arc::clone(&projection.input))?)
+        }
+        plan => {
+            let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+            LogicalPlanBuilder::from(plan.clone())
+                .project([column.alias(OWN_NAME)])?
+                .build()?
+        }
+    };
     Ok(self::subquery(named, subquery))
 }
 

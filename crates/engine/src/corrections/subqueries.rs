@@ -258,12 +258,23 @@ fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Tra
         _ => false,
     };
     match kept {
+        true if needs_own_name(&subquery) => {
+            let subquery = one_row::with_own_name(&subquery)?;
+            Ok(Transformed::yes(as_it_is(x, subquery).data))
+        }
         true => Ok(as_it_is(x, subquery)),
         false => {
             let found = Membership::new(x.data, &subquery, schema)?;
             Ok(Transformed::yes(found.value(place.unknown, negated)?))
         }
     }
+}
+
+/// Whether DataFusion's joins may have the column of a subquery twice: if it has no table, or if it is beside
+/// columns of correlated conditions, from which a cast distinguishes it.
+fn needs_own_name(subquery: &Subquery) -> bool {
+    let (table, field) = subquery.subquery.schema().qualified_field(0);
+    field.name() != one_row::OWN_NAME && (table.is_none() || !subquery.outer_ref_columns.is_empty())
 }
 
 /// Membership in a subquery that always returns one row, and maybe others; not negated.
