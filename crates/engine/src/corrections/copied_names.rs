@@ -1,7 +1,7 @@
 //! COPY writes columns of different names.
 //!
 //! `COPY (SELECT * FROM t JOIN u ...)` of two tables with a column `g` wrote two columns `g`. Readers of
-//! Parquet, Arrow and JSON lose one of them. The second one is `g_1`, as in the columns of a SELECT.
+//! Parquet, Arrow and JSON lose one of the two. The second one is `g_1`, as in the columns of a SELECT.
 
 use datafusion::common::{Column, Result};
 use datafusion::config::ConfigOptions;

@@ -1,8 +1,7 @@
-//! DISTINCT for aggregate functions whose accumulators ignore or refuse it: each row of arguments counts
-//! once.
+//! DISTINCT in aggregate functions of several arguments: each row of arguments counts once.
 //!
-//! DataFusion's `corr`, `covar_samp`, `covar_pop`, `regr_*` and `approx_percentile_cont` ignore DISTINCT;
-//! `stddev` and `approx_median` refuse it unless the optimizer can make it a GROUP BY.
+//! DataFusion's `corr`, `covar_samp`, `covar_pop`, `regr_*` and `approx_percentile_cont` ignore DISTINCT. Its
+//! `stddev` and `approx_median` refuse DISTINCT unless the optimizer can rewrite it to a GROUP BY.
 
 use arrow::array::{ArrayRef, AsArray, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};

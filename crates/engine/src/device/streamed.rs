@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Time after which a run without a free slot looks for one again.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Number of known columns from which those without slots are removed.
+/// If this number of columns is known, those without slots are removed.
 const KNOWN: usize = 4096;
 
 /// The chunks in the slots of all runs on a device.
