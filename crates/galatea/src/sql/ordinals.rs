@@ -61,7 +61,7 @@ pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: 
 fn position(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(value) => match &value.value {
-            Value::Number(number, _) => number.to_string().parse().ok(),
+            Value::Number(number, _) => number.parse().ok(),
             _ => None,
         },
         _ => None,

@@ -186,8 +186,11 @@ const SUBQUERIES: &[(&str, usize)] = &[
     ),
 ];
 
+/// The rows of a query for an outer row, from the values of the subquery.
+type RightRows = fn(i64, &Values) -> Vec<String>;
+
 /// Places of a subquery; their rows are computed from the values of the subquery for each outer row.
-const PLACES: [(&str, fn(i64, &Values) -> Vec<String>); 9] = [
+const PLACES: [(&str, RightRows); 9] = [
     ("SELECT t.a, l.v FROM t, LATERAL (@) l", |a, values| {
         values.after(a)
     }),
