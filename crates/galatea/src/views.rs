@@ -1,5 +1,6 @@
 //! Views are planned for each use, because their tables may have changed since they were created.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableProviderFilterPushDown};
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::ExecutionPlan;
@@ -76,8 +77,9 @@ pub(crate) async fn planned(
         return plan_err!("the view {} is nested in itself", name.1);
     }
     let view = match definition(name, sql, session).await {
-        Ok(DdlStatement::CreateView(view)) => analyzed(Arc::unwrap_or_clone(view.input))
-            .map(|input| Arc::new(ViewTable::new(input, view.definition)) as Arc<dyn TableProvider>),
+        Ok(DdlStatement::CreateView(view)) => analyzed(Arc::unwrap_or_clone(view.input)).map(|input| {
+            Arc::new(PlannedView(ViewTable::new(input, view.definition))) as Arc<dyn TableProvider>
+        }),
         Ok(_) => plan_err!("the definition is no view: {sql}"),
         Err(error) => Err(error),
     };
@@ -95,6 +97,43 @@ pub(crate) async fn planned(
 fn analyzed(input: LogicalPlan) -> Result<LogicalPlan> {
     let coercion: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(TypeCoercion::new());
     Analyzer::with_rules(vec![coercion]).execute_and_check(input, &ConfigOptions::default(), |_, _| {})
+}
+
+/// A view as it was planned in its own session. Sessions with fewer tables use it as it is.
+#[derive(Debug)]
+struct PlannedView(ViewTable);
+
+#[async_trait]
+impl TableProvider for PlannedView {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        self.0.get_table_definition()
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        self.0.get_logical_plan()
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.0.supports_filters_pushdown(filters)
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.scan(state, projection, filters, limit).await
+    }
 }
 
 /// A view that cannot be planned over the present tables.

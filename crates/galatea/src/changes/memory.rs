@@ -14,7 +14,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::TableReference;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
-use datafusion::datasource::{DefaultTableSource, MemTable, TableType, ViewTable, provider_as_source};
+use datafusion::datasource::{DefaultTableSource, MemTable, TableType, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
@@ -92,7 +92,7 @@ fn check_kind(
     table: &Arc<dyn TableProvider>,
     name: &TableReference,
 ) -> Result<(), ChangeError> {
-    let (kind, hint) = if table.is::<ViewTable>() {
+    let (kind, hint) = if table.table_type() == TableType::View {
         ("the view", "change the tables of the view")
     } else if table.is::<ListingTable>() {
         (
