@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::exec_err;
-use datafusion::datasource::TableType;
+use datafusion::datasource::{TableType, ViewTable};
 use datafusion::error::Result;
 
 use crate::access::Role;
@@ -60,6 +60,15 @@ impl GrantedSchema {
     }
 }
 
+/// A view with its plan alone: a role that sees the view may not see its tables, so the session of the role
+/// does not plan the definition again.
+fn planned(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    match table.downcast_ref::<ViewTable>() {
+        Some(view) => Arc::new(ViewTable::new(view.logical_plan().clone(), None)),
+        None => table,
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for GrantedSchema {
     fn table_names(&self) -> Vec<String> {
@@ -70,7 +79,7 @@ impl SchemaProvider for GrantedSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match self.role.sees(name) {
-            true => self.tables.table(name).await,
+            true => Ok(self.tables.table(name).await?.map(planned)),
             false => Ok(None),
         }
     }
