@@ -1,6 +1,6 @@
-//! Views are planned for each use, because their tables may have changed since they were created.
+//! Views are planned again when tables have changed since they were planned.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -10,13 +10,13 @@ use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::{TableType, ViewTable};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableProviderFilterPushDown};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::create_table::without_keys;
 
@@ -62,78 +62,86 @@ pub(crate) async fn definition(
     }
 }
 
-/// The view with that definition, over the present tables. A view that cannot be planned has the columns
-/// `known` and fails when it is read, so that catalogs can list it.
-///
-/// # Errors
-/// The view is nested in itself.
-pub(crate) async fn planned(
-    name: &Name,
-    sql: &str,
-    known: Option<SchemaRef>,
-    session: (SessionState, Planner),
-) -> Result<Arc<dyn TableProvider>> {
-    if is_being_defined(name) {
-        return plan_err!("the view {} is nested in itself", name.1);
+/// The views of a catalog as plans over its present tables.
+#[derive(Debug, Default)]
+pub(crate) struct PlannedViews(Mutex<Planned>);
+
+#[derive(Debug, Default)]
+struct Planned {
+    /// Number of changes of the catalog's tables.
+    changes: u64,
+    /// The views that were planned since then.
+    views: HashMap<Name, Arc<dyn TableProvider>>,
+}
+
+impl PlannedViews {
+    /// Called when tables were removed or replaced: all views are planned again.
+    pub(crate) fn forget(&self) {
+        let mut planned = self.0.lock();
+        planned.changes += 1;
+        planned.views.clear();
     }
-    let view = match definition(name, sql, session).await {
-        Ok(DdlStatement::CreateView(view)) => analyzed(Arc::unwrap_or_clone(view.input)).map(|input| {
-            Arc::new(PlannedView(ViewTable::new(input, view.definition))) as Arc<dyn TableProvider>
-        }),
-        Ok(_) => plan_err!("the definition is no view: {sql}"),
-        Err(error) => Err(error),
-    };
-    Ok(view.unwrap_or_else(|error| {
-        Arc::new(InvalidView {
-            name: name.1.clone(),
-            sql: sql.to_owned(),
-            schema: known.unwrap_or_else(|| Arc::new(Schema::empty())),
-            error: error.strip_backtrace(),
-        })
-    }))
+
+    /// Called when a table was added: views that could not be planned are planned again.
+    fn forget_invalid(&self) {
+        let mut planned = self.0.lock();
+        planned.changes += 1;
+        planned.views.retain(|_, view| !view.is::<InvalidView>());
+    }
+
+    /// The view with that definition. A view that cannot be planned has the columns `known` and fails when it
+    /// is read, so that catalogs can list it.
+    ///
+    /// # Errors
+    /// The view is nested in itself.
+    pub(crate) async fn get(
+        &self,
+        name: &Name,
+        sql: &str,
+        known: Option<SchemaRef>,
+        session: (SessionState, Planner),
+    ) -> Result<Arc<dyn TableProvider>> {
+        if is_being_defined(name) {
+            return plan_err!("the view {} is nested in itself", name.1);
+        }
+        let changes = {
+            let planned = self.0.lock();
+            if let Some(view) = planned.views.get(name) {
+                return Ok(Arc::clone(view));
+            }
+            planned.changes
+        };
+        let view: Arc<dyn TableProvider> = match planned(name, sql, session).await {
+            Ok(view) => Arc::new(view),
+            Err(error) => Arc::new(InvalidView {
+                name: name.1.clone(),
+                sql: sql.to_owned(),
+                schema: known.unwrap_or_else(|| Arc::new(Schema::empty())),
+                error: error.strip_backtrace(),
+            }),
+        };
+        let mut planned = self.0.lock();
+        if planned.changes == changes {
+            planned.views.insert(name.clone(), Arc::clone(&view));
+        }
+        Ok(view)
+    }
+}
+
+async fn planned(name: &Name, sql: &str, session: (SessionState, Planner)) -> Result<ViewTable> {
+    match definition(name, sql, session).await? {
+        DdlStatement::CreateView(view) => {
+            let input = analyzed(Arc::unwrap_or_clone(view.input))?;
+            Ok(ViewTable::new(input, view.definition))
+        }
+        _ => plan_err!("the definition is no view: {sql}"),
+    }
 }
 
 /// A plan as DataFusion analyses that of a view.
 fn analyzed(input: LogicalPlan) -> Result<LogicalPlan> {
     let coercion: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(TypeCoercion::new());
     Analyzer::with_rules(vec![coercion]).execute_and_check(input, &ConfigOptions::default(), |_, _| {})
-}
-
-/// A view as it was planned in its own session. Sessions with fewer tables use it as it is.
-#[derive(Debug)]
-struct PlannedView(ViewTable);
-
-#[async_trait]
-impl TableProvider for PlannedView {
-    fn schema(&self) -> SchemaRef {
-        self.0.schema()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    fn get_table_definition(&self) -> Option<&str> {
-        self.0.get_table_definition()
-    }
-
-    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
-        self.0.get_logical_plan()
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        self.0.supports_filters_pushdown(filters)
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.scan(state, projection, filters, limit).await
-    }
 }
 
 /// A view that cannot be planned over the present tables.
@@ -174,10 +182,11 @@ impl TableProvider for InvalidView {
     }
 }
 
-/// A catalog that plans its views for each use.
+/// A catalog that plans its views over its present tables.
 #[derive(Debug)]
 struct ViewCatalog {
     inner: Arc<dyn CatalogProvider>,
+    views: Arc<PlannedViews>,
     session: Weak<RwLock<SessionState>>,
     planner: Planner,
 }
@@ -191,6 +200,7 @@ impl CatalogProvider for ViewCatalog {
         Some(Arc::new(ViewSchema {
             inner: self.inner.schema(name)?,
             name: name.to_owned(),
+            views: Arc::clone(&self.views),
             session: Weak::clone(&self.session),
             planner: self.planner,
         }))
@@ -201,19 +211,24 @@ impl CatalogProvider for ViewCatalog {
         name: &str,
         schema: Arc<dyn SchemaProvider>,
     ) -> Result<Option<Arc<dyn SchemaProvider>>> {
-        self.inner.register_schema(name, schema)
+        let replaced = self.inner.register_schema(name, schema);
+        self.views.forget();
+        replaced
     }
 
     fn deregister_schema(&self, name: &str, cascade: bool) -> Result<Option<Arc<dyn SchemaProvider>>> {
-        self.inner.deregister_schema(name, cascade)
+        let removed = self.inner.deregister_schema(name, cascade);
+        self.views.forget();
+        removed
     }
 }
 
-/// A schema that plans its views for each use.
+/// A schema that plans its views over the present tables.
 #[derive(Debug)]
 struct ViewSchema {
     inner: Arc<dyn SchemaProvider>,
     name: String,
+    views: Arc<PlannedViews>,
     session: Weak<RwLock<SessionState>>,
     planner: Planner,
 }
@@ -240,9 +255,10 @@ impl SchemaProvider for ViewSchema {
         };
         let state = session.read().clone();
         let full = (self.name.clone(), name.to_owned());
-        planned(&full, sql, Some(table.schema()), (state, self.planner))
-            .await
-            .map(Some)
+        let view = self
+            .views
+            .get(&full, sql, Some(table.schema()), (state, self.planner));
+        view.await.map(Some)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -254,11 +270,18 @@ impl SchemaProvider for ViewSchema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        self.inner.register_table(name, without_keys(table)?)
+        let replaced = self.inner.register_table(name, without_keys(table)?)?;
+        match replaced.is_some() {
+            true => self.views.forget(),
+            false => self.views.forget_invalid(),
+        }
+        Ok(replaced)
     }
 
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        self.inner.deregister_table(name)
+        let removed = self.inner.deregister_table(name);
+        self.views.forget();
+        removed
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -266,7 +289,7 @@ impl SchemaProvider for ViewSchema {
     }
 }
 
-/// Lets a session plan the views of its default catalog for each use.
+/// Lets a session plan the views of its default catalog over the present tables.
 pub(crate) fn install(ctx: &SessionContext, planner: Planner) {
     let name = ctx.copied_config().options().catalog.default_catalog.clone();
     let Some(inner) = ctx.catalog(&name).filter(|catalog| !catalog.is::<ViewCatalog>()) else {
@@ -275,6 +298,7 @@ pub(crate) fn install(ctx: &SessionContext, planner: Planner) {
     let session = ctx.state_weak_ref();
     let catalog = ViewCatalog {
         inner,
+        views: Arc::default(),
         session,
         planner,
     };

@@ -46,7 +46,7 @@ use self::error::Result;
 use self::lock::Lock;
 use crate::file_paths::location;
 use crate::formats::ParquetTables;
-use crate::views::{Name, Planner};
+use crate::views::{Name, PlannedViews, Planner};
 
 pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_targets};
 
@@ -59,6 +59,8 @@ pub(crate) struct Database {
     state: Mutex<State>,
     /// Held by one statement that changes the database at a time.
     writer: tokio::sync::Mutex<()>,
+    /// The views over the tables of the catalog.
+    views: PlannedViews,
     /// The session of the database, and the planner of its views.
     session: Mutex<Option<(Weak<RwLock<SessionState>>, Planner)>>,
     _lock: Lock,
@@ -134,6 +136,7 @@ impl Database {
                 before: None,
             }),
             writer: tokio::sync::Mutex::new(()),
+            views: PlannedViews::default(),
             session: Mutex::default(),
             _lock: lock,
         };
@@ -180,6 +183,9 @@ impl Database {
         for name in changed {
             state.tables.remove(&name);
         }
+        if state.catalog != next {
+            self.views.forget();
+        }
         state.catalog = next;
         Ok(done)
     }
@@ -205,6 +211,7 @@ impl Database {
             let next_file = state.catalog.next_file;
             state.catalog = Catalog { next_file, ..before };
             state.tables.clear();
+            self.views.forget();
         }
         published
     }

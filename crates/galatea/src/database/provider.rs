@@ -142,7 +142,11 @@ impl SchemaProvider for DatabaseSchema {
             Some(TableEntry::External { .. }) if within_itself => Ok(None),
             Some(TableEntry::View { sql }) => {
                 let known = self.database.state.lock().view_columns.get(&full).cloned();
-                let view = views::planned(&full, &sql, known, self.database.session()?).await?;
+                let view = self
+                    .database
+                    .views
+                    .get(&full, &sql, known, self.database.session()?)
+                    .await?;
                 let columns = view.schema();
                 self.database.state.lock().view_columns.insert(full, columns);
                 Ok(Some(view))
