@@ -7,8 +7,9 @@
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::{Expr, LogicalPlan, WriteOp};
+use datafusion::logical_expr::{LogicalPlan, WriteOp};
 use datafusion::optimizer::AnalyzerRule;
+use galatea_store::is_of_row;
 
 /// The rule that refuses the statements.
 #[derive(Debug, Default)]
@@ -43,16 +44,9 @@ fn is_of_one_table(plan: &LogicalPlan) -> Result<bool> {
         tables += usize::from(matches!(node, LogicalPlan::TableScan(_)));
         other |= node.inputs().len() > 1;
         node.apply_expressions(|expr| {
-            other |= expr.exists(|part| Ok(is_subquery(part)))?;
+            other |= !is_of_row(expr);
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
     Ok(tables <= 1 && !other)
-}
-
-fn is_subquery(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-    )
 }

@@ -11,7 +11,7 @@
 //!                                             Join
 //! ```
 
-use super::one_row;
+use super::lifting;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -38,7 +38,7 @@ pub(super) fn separated(subquery: Subquery) -> Result<Transformed<Subquery>> {
     let plan = subquery.subquery.as_ref().clone();
     let plan = plan.transform_up(|node| names.separate(node))?;
     Ok(match plan.transformed {
-        true => Transformed::yes(one_row::subquery(plan.data, &subquery)),
+        true => Transformed::yes(lifting::replaced(&subquery, plan.data)),
         false => Transformed::no(subquery),
     })
 }

@@ -59,14 +59,7 @@ impl OptimizerRule for JoinLaterals {
         {
             return Ok(Transformed::no(plan));
         }
-        for column in lifting::outer_columns(&subquery.subquery)? {
-            if !join.left.schema().has_column(&column) {
-                return not_impl_err!(
-                    "a LATERAL subquery that reads {column} of a query two levels around it\nhint: join its tables in \
-                     the subquery around it instead"
-                );
-            }
-        }
+        lifting::refuse_far_columns("LATERAL subquery", &subquery.subquery, join.left.schema())?;
         let separated = subqueries::prepared(subquery.clone())?;
         let lateral = Lateral {
             join,

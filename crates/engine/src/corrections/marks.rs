@@ -46,7 +46,6 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result
     let Some(input) = plan.inputs().first().map(|input| (*input).clone()) else {
         return Ok(Transformed::no(plan));
     };
-    let before = plan.schema().columns();
     let own = input.schema().columns();
     let named: Vec<(Expr, String)> = found
         .into_iter()
@@ -55,28 +54,38 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result
     let values = named.iter().map(|(value, name)| value.clone().alias(name));
     let columns = own.into_iter().map(Expr::Column).chain(values).collect();
     let below = projected(Projection::try_new(columns, Arc::new(input))?, aliases)?;
+    let named: Vec<(Expr, Expr)> = named
+        .into_iter()
+        .map(|(value, name)| (value, Expr::Column(Column::new_unqualified(name))))
+        .collect();
+    with_values(plan, below, &named).map(Transformed::yes)
+}
+
+/// A node over another input, which has columns for the values of some expressions.
+pub(super) fn with_values(
+    plan: LogicalPlan,
+    input: LogicalPlan,
+    values: &[(Expr, Expr)],
+) -> Result<LogicalPlan> {
+    let before = plan.schema().columns();
     let plan = names_kept(plan, |expr| {
         expr.transform_down(|part| {
-            let known = named.iter().find(|(value, _)| *value == part);
+            let known = values.iter().find(|(found, _)| *found == part);
             Ok(match known {
-                Some((_, name)) => {
-                    let column = Expr::Column(Column::new_unqualified(name));
-                    Transformed::new(column, true, TreeNodeRecursion::Jump)
-                }
+                Some((_, value)) => Transformed::new(value.clone(), true, TreeNodeRecursion::Jump),
                 None => Transformed::no(part),
             })
         })
     })?;
     let expressions = plan.data.expressions();
-    let plan = plan.data.with_new_exprs(expressions, vec![below])?;
-    let same = plan.schema().columns() == before;
-    Ok(Transformed::yes(match same {
-        true => plan,
-        // A window passes its input's columns through.
+    let plan = plan.data.with_new_exprs(expressions, vec![input])?;
+    match plan.schema().columns() == before {
+        true => Ok(plan),
+        // Filters and windows pass the columns of their input through.
         false => LogicalPlanBuilder::from(plan)
             .project(before.into_iter().map(Expr::Column))?
-            .build()?,
-    }))
+            .build(),
+    }
 }
 
 /// The distinct EXISTS expressions and correlated scalar subqueries of a node.

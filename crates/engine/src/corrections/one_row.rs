@@ -14,7 +14,7 @@
 //! The other grouping sets, which return rows only for existing groups, are the rest: a subquery of their
 //! own.
 
-use super::lifting::sets_of;
+use super::lifting::{replaced, sets_of};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_udaf;
@@ -108,15 +108,6 @@ fn refuse_inequalities(found: &Subquery) -> Result<()> {
     }
 }
 
-/// A plan as a subquery that replaces another one.
-pub(super) fn subquery(plan: LogicalPlan, before: &Subquery) -> Subquery {
-    Subquery {
-        outer_ref_columns: plan.all_out_ref_exprs(),
-        subquery: Arc::new(plan),
-        spans: before.spans.clone(),
-    }
-}
-
 /// The name of the only column of a subquery.
 pub(super) const OWN_NAME: &str = "__member";
 
@@ -137,7 +128,7 @@ pub(super) fn with_own_name(subquery: &Subquery) -> Result<Subquery> {
                 .build()?
         }
     };
-    Ok(self::subquery(named, subquery))
+    Ok(replaced(subquery, named))
 }
 
 /// The number of rows of a plan, as a scalar subquery.
@@ -149,7 +140,7 @@ pub(super) fn count(plan: LogicalPlan, before: &Subquery) -> Result<Expr> {
         .build()?;
     let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
     let plan = LogicalPlanBuilder::from(plan).project([column])?.build()?;
-    Ok(Expr::ScalarSubquery(subquery(plan, before)))
+    Ok(Expr::ScalarSubquery(replaced(before, plan)))
 }
 
 fn row(plan: &LogicalPlan) -> Result<Option<OneRow>> {

@@ -4,11 +4,11 @@
 //! table, where the outer column is lost if that table has a column of its name. Above an inner join, the
 //! condition is a filter. Outer, semi and anti joins evaluate theirs before they add or omit rows: refused.
 
-use super::one_row;
+use super::lifting;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{NullEquality, Result, not_impl_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, Subquery};
+use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, Operator, Subquery, binary_expr};
 use std::sync::Arc;
 
 /// Moves such conditions of a subquery's joins above the joins.
@@ -18,7 +18,7 @@ pub(super) fn above_joins(subquery: Subquery) -> Result<Transformed<Subquery>> {
     }
     let plan = subquery.subquery.as_ref().clone().transform_up(of_join)?;
     Ok(match plan.transformed {
-        true => Transformed::yes(one_row::subquery(plan.data, &subquery)),
+        true => Transformed::yes(lifting::replaced(&subquery, plan.data)),
         false => Transformed::no(subquery),
     })
 }
@@ -44,12 +44,8 @@ fn of_join(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let keys = join.on.iter().cloned();
     let keys = keys.map(|(left, right)| match join.null_equality {
-        datafusion::common::NullEquality::NullEqualsNothing => left.eq(right),
-        datafusion::common::NullEquality::NullEqualsNull => datafusion::logical_expr::binary_expr(
-            left,
-            datafusion::logical_expr::Operator::IsNotDistinctFrom,
-            right,
-        ),
+        NullEquality::NullEqualsNothing => left.eq(right),
+        NullEquality::NullEqualsNull => binary_expr(left, Operator::IsNotDistinctFrom, right),
     });
     let filter = join.filter.clone().into_iter().flat_map(split_conjunction_owned);
     let (outer, own): (Vec<Expr>, Vec<Expr>) = keys.chain(filter).partition(Expr::contains_outer);

@@ -4,7 +4,7 @@
 //! most one row for each outer row, too. They become left joins of their rows below the node that uses them.
 
 use super::lifting::{self, Lifting};
-use crate::checks::names_kept;
+use super::marks;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result};
@@ -38,25 +38,7 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &AliasGenerator) -> Result<Tran
     if values.is_empty() {
         return Ok(Transformed::no(plan));
     }
-    let before = plan.schema().columns();
-    let plan = names_kept(plan, |expr| {
-        expr.transform_down(|part| {
-            let known = values.iter().find(|(found, _)| *found == part);
-            Ok(match known {
-                Some((_, value)) => Transformed::new(value.clone(), true, TreeNodeRecursion::Jump),
-                None => Transformed::no(part),
-            })
-        })
-    })?;
-    let expressions = plan.data.expressions();
-    let plan = plan.data.with_new_exprs(expressions, vec![input])?;
-    Ok(Transformed::yes(match plan.schema().columns() == before {
-        true => plan,
-        // Filters and windows pass the columns of their input through.
-        false => LogicalPlanBuilder::from(plan)
-            .project(before.into_iter().map(Expr::Column))?
-            .build()?,
-    }))
+    marks::with_values(plan, input, &values).map(Transformed::yes)
 }
 
 /// The distinct correlated scalar subqueries of a node that have no row for no rows.

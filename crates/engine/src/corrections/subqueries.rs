@@ -118,7 +118,7 @@ fn of_subquery(
     })
 }
 
-/// Refuses subqueries that read columns of a query further out than the one that uses them.
+/// Refuses subqueries of an expression that read columns of a query further out than the one that uses them.
 fn refuse_far_columns(expr: &Expr, schema: &DFSchema) -> Result<()> {
     expr.apply(|part| {
         let subquery = match part {
@@ -127,14 +127,7 @@ fn refuse_far_columns(expr: &Expr, schema: &DFSchema) -> Result<()> {
             Expr::ScalarSubquery(found) => found,
             _ => return Ok(TreeNodeRecursion::Continue),
         };
-        for column in lifting::outer_columns(&subquery.subquery)? {
-            if !schema.has_column(&column) {
-                return not_impl_err!(
-                    "a subquery that reads {column} of a query two levels around it\nhint: join its tables in the \
-                     subquery around it instead"
-                );
-            }
-        }
+        lifting::refuse_far_columns("subquery", &subquery.subquery, schema)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
@@ -297,7 +290,7 @@ fn late_materialised(
     let place = if negated { place.negated() } else { place.inside() };
     let rest = InSubquery {
         expr: Box::new(x),
-        subquery: one_row::subquery(rest, subquery),
+        subquery: lifting::replaced(subquery, rest),
         negated: false,
     };
     Ok(among.or(in_subquery(rest, place, schema)?.data))
@@ -367,7 +360,7 @@ fn exists_where(subquery: &Subquery, condition: Option<Expr>) -> Result<Expr> {
         plan = plan.filter(condition)?;
     }
     let found = Exists {
-        subquery: one_row::subquery(plan.build()?, subquery),
+        subquery: lifting::replaced(subquery, plan.build()?),
         negated: false,
     };
     Ok(exists(found)?.data)
@@ -389,7 +382,7 @@ fn exists(found: Exists) -> Result<Transformed<Expr>> {
         let any = match row.rest {
             None => holds,
             Some(rest) => {
-                let subquery = one_row::subquery(rest, &subquery);
+                let subquery = lifting::replaced(&subquery, rest);
                 let negated = false;
                 holds.or(Expr::Exists(Exists { subquery, negated }))
             }
@@ -400,7 +393,7 @@ fn exists(found: Exists) -> Result<Transformed<Expr>> {
         let any = match (fetched, skipped) {
             (Some(0), _) => lit(false),
             (_, 0) => Expr::Exists(Exists {
-                subquery: one_row::subquery(rows, &subquery),
+                subquery: lifting::replaced(&subquery, rows),
                 negated: false,
             }),
             _ => one_row::count(rows, &subquery)?.gt(lit(skipped)),

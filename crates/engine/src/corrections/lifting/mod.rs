@@ -35,7 +35,7 @@ pub(super) use settle::sets_of;
 
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, DFSchema, Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery};
@@ -81,9 +81,24 @@ pub(super) fn with_lifted(expr: Expr, aliases: &AliasGenerator) -> Result<Transf
     })
 }
 
+/// Refuses a subquery that reads columns of another query than the one around it, which has this schema.
+/// `kind` names the subquery.
+pub(super) fn refuse_far_columns(kind: &str, subquery: &LogicalPlan, schema: &DFSchema) -> Result<()> {
+    match outer_columns(subquery)?
+        .iter()
+        .find(|column| !schema.has_column(column))
+    {
+        None => Ok(()),
+        Some(column) => not_impl_err!(
+            "a {kind} that reads {column} of a query two levels around it\nhint: join its tables in the subquery \
+             around it instead"
+        ),
+    }
+}
+
 /// The columns that a subquery reads of the query around it. Those of LATERAL subqueries inside are of the
 /// subquery itself.
-pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
+fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     plan.apply(|node| {
         if matches!(node, LogicalPlan::Subquery(_)) {
@@ -101,7 +116,8 @@ pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn replaced(before: &Subquery, plan: LogicalPlan) -> Subquery {
+/// A plan as a subquery in the place of another one.
+pub(super) fn replaced(before: &Subquery, plan: LogicalPlan) -> Subquery {
     Subquery {
         outer_ref_columns: plan.all_out_ref_exprs(),
         subquery: Arc::new(plan),
