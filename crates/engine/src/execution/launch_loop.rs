@@ -164,12 +164,11 @@ impl<'a> Run<'a> {
             report.resident = residency.ready() == self.chunks.len();
             report.way = residency.way();
         }
-        let table = inputs.table.clone();
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
-        args.chunk_words = table.stride as u32;
+        args.chunk_words = inputs.table.stride as u32;
         args.morsel_rows = bound.morsel_rows;
-        args.morsels_per_chunk = table.morsels_per_chunk;
+        args.morsels_per_chunk = inputs.table.morsels_per_chunk;
         let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
         for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
             *slot = match (table, uploaded) {
@@ -207,7 +206,7 @@ impl<'a> Run<'a> {
         let most = of_block * u64::from(grid);
         let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
         let ready = residency.ready();
-        let ready_morsels = u64::from(table.first_morsels[ready]);
+        let ready_morsels = u64::from(inputs.table.first_morsels[ready]);
         // A run that may stop early begins with the fewest morsels that keep the device busy, and doubles
         // them.
         let mut step = match self.fetch {
@@ -260,8 +259,8 @@ impl<'a> Run<'a> {
                 continue;
             }
             let chunks = position..fetched.end;
-            let end = table.first_morsels[chunks.end];
-            let todo = table.first_morsels[position].max(morsels as u32)..end;
+            let end = inputs.table.first_morsels[chunks.end];
+            let todo = inputs.table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
                 launch(&mut sink, todo, arrivals, report)?;
             }

@@ -147,10 +147,10 @@ impl<'r> SlotRing<'r> {
         }
     }
 
-    /// Waits until another run releases a slot, or a short time. The caller holds no slot of another run,
-    /// because runs must not wait for each other.
+    /// Waits until another run releases a slot, or a short time. Does nothing if this run keeps a slot of
+    /// another run, because runs must not wait for each other.
     pub(crate) fn wait_for_slot(&self) {
-        if self.queued.is_empty() {
+        if self.queued.iter().all(|queued| queued.elsewhere.is_empty()) {
             self.streamed.wait_for_release();
         }
     }
