@@ -15,6 +15,7 @@ use datafusion::datasource::{MemTable, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
+use galatea_store::rows_in_memory;
 
 use crate::changes::in_table;
 
@@ -114,28 +115,14 @@ fn nullable(schema: &SchemaRef, required: &[usize]) -> SchemaRef {
 ///
 /// # Errors
 /// The table is being written.
-pub(crate) fn without_keys(table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn without_keys(name: &str, table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
     let Some(memory) = table.downcast_ref::<MemTable>() else {
         return Ok(table);
     };
     if memory.constraints().is_none_or(|keys| keys.is_empty()) {
         return Ok(table);
     }
-    let schema = memory.schema();
-    let columns = schema.fields().iter();
-    let defaults = columns.filter_map(|field| {
-        let default = memory.get_column_default(field.name())?;
-        Some((field.name().clone(), default.clone()))
-    });
-    let defaults = defaults.collect();
-    let mut partitions = Vec::new();
-    for partition in &memory.batches {
-        // A table that is not registered yet has no writer.
-        let Ok(partition) = partition.try_read() else {
-            return plan_err!("the table is being written while it is registered");
-        };
-        partitions.push(partition.clone());
-    }
-    let table = MemTable::try_new(schema, partitions)?.with_column_defaults(defaults);
+    let (partitions, defaults) = rows_in_memory(name, memory)?;
+    let table = MemTable::try_new(memory.schema(), partitions)?.with_column_defaults(defaults);
     Ok(Arc::new(table))
 }

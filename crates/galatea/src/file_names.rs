@@ -21,7 +21,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use galatea_store::is_of_row;
+use galatea_store::inexact;
 use object_store::path::Path;
 
 use crate::sql::Read;
@@ -161,10 +161,6 @@ impl TableProvider for NamedFiles {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let kind = |filter: &&Expr| match is_of_row(filter) {
-            true => TableProviderFilterPushDown::Inexact,
-            false => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(kind).collect())
+        Ok(inexact(filters))
     }
 }

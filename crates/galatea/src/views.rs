@@ -270,7 +270,8 @@ impl SchemaProvider for ViewSchema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        let replaced = self.inner.register_table(name, without_keys(table)?)?;
+        let table = without_keys(&name, table)?;
+        let replaced = self.inner.register_table(name, table)?;
         match replaced.is_some() {
             true => self.views.forget(),
             false => self.views.forget_invalid(),

@@ -13,11 +13,39 @@ use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaPr
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::{MemTable, TableProvider, TableType};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::SessionContext;
 
 use crate::guard::KeepConditions;
 use crate::store::Store;
 use crate::table::StoredTable;
+
+/// The rows of each partition of a table in memory, and the defaults of its columns. The table is about to be
+/// registered under a name.
+///
+/// # Errors
+/// The table is being written.
+#[expect(clippy::type_complexity, reason = "two parts that callers take apart at once")]
+pub fn rows_in_memory(
+    name: &str,
+    table: &MemTable,
+) -> Result<(Vec<Vec<RecordBatch>>, HashMap<String, Expr>)> {
+    let mut partitions = Vec::new();
+    for partition in &table.batches {
+        // A table that is not registered yet has no writer.
+        let Ok(partition) = partition.try_read() else {
+            return exec_err!("table {name} is being written while it is registered");
+        };
+        partitions.push(partition.clone());
+    }
+    let schema = table.schema();
+    let columns = schema.fields().iter();
+    let defaults = columns.filter_map(|field| {
+        let default = table.get_column_default(field.name())?;
+        Some((field.name().clone(), default.clone()))
+    });
+    Ok((partitions, defaults.collect()))
+}
 
 /// A schema that encodes the in-memory tables registered with it.
 #[derive(Debug)]
@@ -38,23 +66,8 @@ impl StoreSchemaProvider {
             return Ok(None);
         };
         let schema = memory.schema();
-        let mut batches: Vec<RecordBatch> = Vec::new();
-        for partition in &memory.batches {
-            // A table that is not registered yet has no writer.
-            let Ok(partition) = partition.try_read() else {
-                return exec_err!("table {name} is being written while it is registered");
-            };
-            batches.extend(partition.iter().cloned());
-        }
-        let columns = schema.fields().iter();
-        let defaults: HashMap<_, _> = columns
-            .filter_map(|field| {
-                Some((
-                    field.name().clone(),
-                    memory.get_column_default(field.name())?.clone(),
-                ))
-            })
-            .collect();
+        let (partitions, defaults) = rows_in_memory(name, memory)?;
+        let batches: Vec<RecordBatch> = partitions.into_iter().flatten().collect();
         match StoredTable::from_batches(&self.store, name, schema, batches) {
             Ok(stored) => Ok(Some(Arc::new(stored.with_defaults(defaults)))),
             Err(reason) if reason.is_refusal() && !reason.is_shortage() => {

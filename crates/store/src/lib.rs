@@ -44,7 +44,7 @@ mod version;
 mod width;
 mod zones;
 
-pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
+pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install, rows_in_memory};
 pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, VIEW_ALIGNMENT, Width, Zone};
 pub use decode::Decoder;
 pub use dense::DenseColumn;
@@ -60,7 +60,7 @@ pub use load_steps::{LoadStep, LoadSteps};
 pub use node::check_partition;
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use page_decoder::PageDecoder;
-pub use provider::is_of_row;
+pub use provider::{inexact, is_of_row};
 pub use prune::prune;
 pub use scan::StoreScanExec;
 pub use source::{ColumnOnDisk, ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

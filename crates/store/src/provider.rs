@@ -42,6 +42,16 @@ pub fn is_of_row(filter: &Expr) -> bool {
     !filter.exists(|part| Ok(other(part))).unwrap_or(true)
 }
 
+/// The filters that a scan may use and DataFusion evaluates again: those of a row.
+#[must_use]
+pub fn inexact(filters: &[&Expr]) -> Vec<TableProviderFilterPushDown> {
+    let kind = |filter: &&Expr| match is_of_row(filter) {
+        true => TableProviderFilterPushDown::Inexact,
+        false => TableProviderFilterPushDown::Unsupported,
+    };
+    filters.iter().map(kind).collect()
+}
+
 #[async_trait]
 impl TableProvider for StoredTable {
     fn schema(&self) -> SchemaRef {
@@ -80,11 +90,7 @@ impl TableProvider for StoredTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let kind = |filter: &&Expr| match is_of_row(filter) {
-            true => TableProviderFilterPushDown::Inexact,
-            false => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(kind).collect())
+        Ok(inexact(filters))
     }
 
     fn statistics(&self) -> Option<Statistics> {
