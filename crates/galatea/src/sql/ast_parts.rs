@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use galatea_base::stack::for_levels;
 use galatea_engine::syntax::visit_mut;
 use std::collections::HashSet;
+use std::mem;
 use std::ops::ControlFlow;
 
 /// Levels of stack for the visit of an expression; a visit of a deeper one continues on a new stack.
@@ -71,6 +72,32 @@ pub(super) fn call_of(name: Ident, arguments: Vec<Expr>) -> Expr {
 pub(super) fn item_expression(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// Names an unnamed column of a SELECT list as the query spells its expression. Returns the name; `None` for
+/// other items.
+pub(super) fn name_as_spelled(item: &mut SelectItem) -> Option<Ident> {
+    let SelectItem::UnnamedExpr(expr) = item else {
+        return None;
+    };
+    let alias = Ident::with_quote('"', expr.to_string());
+    let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
+    *item = SelectItem::ExprWithAlias {
+        expr,
+        alias: alias.clone(),
+    };
+    Some(alias)
+}
+
+/// The number of a column that an expression in GROUP BY or ORDER BY is, from 1 on.
+pub(super) fn position(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse().ok().filter(|number| *number > 0),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -3,15 +3,14 @@
 //! The planner orders distinct rows by the names of their columns alone. So each expression in ORDER BY that
 //! the list has, also as a part of another one, becomes the name of its column.
 
-use super::ast_parts::key;
+use super::ast_parts::{key, name_as_spelled};
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitorMut,
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, VisitorMut,
 };
 use galatea_engine::syntax::visit_mut;
 use std::convert::Infallible;
-use std::mem;
 use std::ops::ControlFlow;
 
 /// Rewrites the ORDER BY of a SELECT DISTINCT.
@@ -37,12 +36,7 @@ pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: 
         let ControlFlow::Continue(()) = visit_mut(&mut key.expr, &mut names);
     }
     for at in names.used {
-        let item = &mut select.projection[at];
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let alias = Ident::with_quote('"', expr.to_string());
-            let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
-            *item = SelectItem::ExprWithAlias { expr, alias };
-        }
+        name_as_spelled(&mut select.projection[at]);
     }
 }
 

@@ -3,12 +3,12 @@
 //! The planner looks for such an expression among the groups and the aggregates, and does not find it. So the
 //! column gets a name, by which the groups are ordered.
 
+use super::ast_parts::{name_as_spelled, position};
 use super::unnamed_parts::is_aggregate;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Select, SelectItem, Value,
+    Distinct, Expr, GroupByExpr, OrderBy, OrderByKind, Select, SelectItem,
 };
-use std::mem;
 
 /// Rewrites the positions in the ORDER BY of a SELECT with groups.
 pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: &SessionState) {
@@ -23,7 +23,7 @@ pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: 
         return;
     };
     for key in keys {
-        let Some(position) = position(&key.expr).filter(|position| *position > 0) else {
+        let Some(position) = position(&key.expr) else {
             continue;
         };
         // The number of columns of a wildcard is unknown.
@@ -51,19 +51,8 @@ pub(super) fn by_names(select: &mut Select, order: Option<&mut OrderBy>, state: 
         if is_found {
             continue;
         }
-        let alias = Ident::with_quote('"', expr.to_string());
-        key.expr = Expr::Identifier(alias.clone());
-        let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
-        *item = SelectItem::ExprWithAlias { expr, alias };
-    }
-}
-
-fn position(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(number, _) => number.parse().ok(),
-            _ => None,
-        },
-        _ => None,
+        if let Some(name) = name_as_spelled(item) {
+            key.expr = Expr::Identifier(name);
+        }
     }
 }

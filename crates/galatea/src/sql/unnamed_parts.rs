@@ -4,7 +4,7 @@
 //! DOUBLE))`. Here such a cast is `coalesce(CAST(d AS DOUBLE))`, a second one within two calls. The optimizer
 //! removes a `coalesce` of one argument, so only the name differs.
 
-use super::ast_parts::{call, each_part, item_expression, key};
+use super::ast_parts::{call, each_part, item_expression, key, position};
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -118,14 +118,9 @@ fn keys_of_groups(select: &Select) -> Vec<Expr> {
     let mut found = Vec::new();
     for part in keys.iter().flat_map(parts_of_key) {
         let named = match part {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => number
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|at| select.projection.get(at.checked_sub(1)?))
-                    .and_then(item_expression),
-                _ => None,
-            },
+            Expr::Value(_) => position(part)
+                .and_then(|position| select.projection.get(position - 1))
+                .and_then(item_expression),
             Expr::Identifier(name) => select.projection.iter().find_map(|item| match item {
                 SelectItem::ExprWithAlias { expr, alias } if key(alias) == key(name) => Some(expr),
                 _ => None,
