@@ -1,8 +1,7 @@
 //! Chunks that are transferred while the kernel that reads them runs (`galatea.tuning.persistent_scan`).
 
-use crate::compare::{Pair, answer, same};
+use crate::compare::{Pair, answer, same, sum_of_figures};
 use crate::data::{Shape, batch};
-use datafusion::arrow::util::pretty::pretty_format_batches;
 
 /// One query for each kind of sink.
 const QUERIES: &[&str] = &[
@@ -25,13 +24,7 @@ async fn counted(pair: &Pair, sql: &str, name: &str) -> usize {
         .await
         .expect("a plan");
     let rows = frame.collect().await.expect("runs");
-    let text = pretty_format_batches(&rows).expect("printable").to_string();
-    let name = format!("{name}=");
-    let counts = text.split(&name).skip(1).map(|rest| {
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<usize>().expect("a count")
-    });
-    counts.sum()
+    sum_of_figures(&rows, name)
 }
 
 const AWAITED: &str = "chunks overlapped";

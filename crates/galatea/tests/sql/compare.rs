@@ -4,6 +4,7 @@
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
@@ -143,6 +144,17 @@ impl Pair {
             (Err(error), Ok(_)) => Err(format!("only the CPU fails: {error}")),
         }
     }
+}
+
+/// The sum of a figure over all pipelines of an EXPLAIN ANALYZE.
+pub(crate) fn sum_of_figures(analysis: &[RecordBatch], name: &str) -> usize {
+    let text = pretty_format_batches(analysis).expect("printable").to_string();
+    let name = format!("{name}=");
+    let figures = text.split(&name).skip(1).map(|rest| {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<usize>().expect("a number")
+    });
+    figures.sum()
 }
 
 /// The rows of a query that must succeed.

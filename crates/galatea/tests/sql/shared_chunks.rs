@@ -1,9 +1,8 @@
 //! Chunks that queries read in the slots of other queries (`galatea.tuning.share_chunks`).
 
-use crate::compare::{Pair, answer, same};
+use crate::compare::{Pair, answer, same, sum_of_figures};
 use crate::data::{Shape, batch};
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
@@ -38,6 +37,18 @@ fn streaming(settings: &[(&str, &str)]) -> Pair {
     Pair::new(&all)
 }
 
+/// Replaces the table `t` of both sessions by a Parquet file with its rows.
+async fn in_file(pair: &Pair, path: &std::path::Path) {
+    let path = path.display();
+    let copy = format!("COPY t TO '{path}' STORED AS PARQUET");
+    answer(&pair.cpu, &copy).await;
+    for ctx in [&pair.cpu, &pair.gpu] {
+        ctx.deregister_table("t").expect("deregisters");
+        let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{path}'");
+        answer(ctx, &create).await;
+    }
+}
+
 type Answer = datafusion::error::Result<Vec<RecordBatch>>;
 
 /// Starts queries at the same time.
@@ -52,16 +63,6 @@ fn start(pair: &Pair, queries: &[String]) -> Vec<JoinHandle<Answer>> {
         })
     };
     queries.iter().map(run).collect()
-}
-
-/// The sum of a figure of EXPLAIN ANALYZE over all pipelines.
-fn sum_of(text: &str, name: &str) -> u64 {
-    let name = format!("{name}=");
-    let figures = text.split(&name).skip(1).map(|rest| {
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<u64>().expect("a number")
-    });
-    figures.sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -82,13 +83,17 @@ async fn concurrent_queries_match_the_cpu() {
         ],
     ] {
         let pair = streaming(settings);
-        for seed in [1, 2] {
+        for (seed, is_file) in [(1, false), (2, true)] {
             pair.gpu.deregister_table("t").expect("deregisters");
             pair.cpu.deregister_table("t").expect("deregisters");
             pair.table("t", &[batch(ROWS, seed, Shape::Ordinary)]);
+            let folder = tempfile::tempdir().expect("a folder");
+            if is_file {
+                in_file(&pair, &folder.path().join("t.parquet")).await;
+            }
             let queries: Vec<String> = QUERIES.iter().chain(QUERIES).map(ToString::to_string).collect();
             for (sql, run) in queries.iter().zip(start(&pair, &queries)) {
-                let context = format!("{settings:?}, seed {seed}\n{sql}");
+                let context = format!("{settings:?}, seed {seed}, file: {is_file}\n{sql}");
                 let rows = run.await.expect("no panic");
                 let rows = rows.unwrap_or_else(|error| panic!("{context}\n{error}"));
                 if sql.ends_with("LIMIT 5000") {
@@ -127,8 +132,7 @@ async fn clients_share_the_chunks_of_a_pass() {
         for _ in 0..10 {
             for run in start(&pair, &queries) {
                 let rows = run.await.expect("no panic").expect("an analysis");
-                let text = pretty_format_batches(&rows).expect("printable").to_string();
-                shared += sum_of(&text, "chunks shared");
+                shared += sum_of_figures(&rows, "chunks shared");
             }
         }
         // Each query reads 43 chunks.
