@@ -31,16 +31,11 @@ pub fn with_stack_for<R>(text: &str, parse: impl FnOnce() -> R) -> R {
     with_at_least(stack, parse)
 }
 
-/// Refuses a statement with more than [`MAX_LEVELS`] levels of expressions and queries.
+/// Levels of the expressions and queries of a statement.
 ///
 /// # Errors
-/// A planning error with the number of levels.
-pub fn check_statement(statement: &Statement) -> Result<()> {
-    levels_of_statement(statement).map(|_| ())
-}
-
-/// Levels of the expressions and queries of a statement; an error for more than [`MAX_LEVELS`].
-pub(super) fn levels_of_statement(statement: &Statement) -> Result<usize> {
+/// A planning error with the number of levels if there are more than [`MAX_LEVELS`].
+pub fn levels_of_statement(statement: &Statement) -> Result<usize> {
     let mut levels = Levels::default();
     match statement {
         Statement::Statement(statement) => _ = visit(statement.as_ref(), &mut levels),

@@ -33,8 +33,7 @@ mod statements;
 mod tables;
 mod unplanned;
 
-use depth::levels_of_statement;
-pub use depth::{MAX_LEVELS, check_statement, with_stack_for};
+pub use depth::{MAX_LEVELS, levels_of_statement, with_stack_for};
 use planner::{Analysed, Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;

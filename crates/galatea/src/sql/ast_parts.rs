@@ -7,14 +7,15 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement, TableAlias, TableAliasColumnDef,
-    Value, VisitorMut,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, Statement, TableAlias,
+    TableAliasColumnDef, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use galatea_base::stack::for_levels;
 use galatea_engine::syntax::visit_mut;
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
@@ -76,19 +77,56 @@ pub(super) fn item_expression(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// Names an unnamed column of a SELECT list as the query spells its expression. Returns the name; `None` for
-/// other items.
+/// Names an unnamed column of a SELECT list by [`spelled`]. Returns the name; `None` for other items.
 pub(super) fn name_as_spelled(item: &mut SelectItem) -> Option<Ident> {
     let SelectItem::UnnamedExpr(expr) = item else {
         return None;
     };
-    let alias = Ident::with_quote('"', expr.to_string());
+    let alias = Ident::with_quote('"', spelled(expr));
     let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
     *item = SelectItem::ExprWithAlias {
         expr,
         alias: alias.clone(),
     };
     Some(alias)
+}
+
+/// An expression as the query spells it, without parentheses around it, and with names in lower case unless
+/// they are in quotes.
+pub(super) fn spelled(expression: &Expr) -> String {
+    let mut inner = expression;
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    let mut copy = inner.clone();
+    let ControlFlow::Continue(()) = visit_mut(&mut copy, &mut LowerCase);
+    copy.to_string()
+}
+
+/// Writes the names of columns and functions in lower case unless they are in quotes.
+struct LowerCase;
+
+impl VisitorMut for LowerCase {
+    type Break = Infallible;
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Infallible> {
+        let lower = |name: &mut Ident| name.value = key(name);
+        match expression {
+            Expr::Identifier(name) => lower(name),
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(lower),
+            Expr::Function(function) => {
+                let parts = function.name.0.iter_mut();
+                parts
+                    .filter_map(|part| match part {
+                        ObjectNamePart::Identifier(name) => Some(name),
+                        ObjectNamePart::Function(_) => None,
+                    })
+                    .for_each(lower);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The number of a column that an expression in GROUP BY or ORDER BY is, from 1 on.

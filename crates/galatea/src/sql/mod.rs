@@ -9,7 +9,8 @@
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
 //!             calls of macros are their definitions                                       macros
-//! statement   WITH within the query of a WITH of the same name                                with_names
+//! statement   SELECT max(a) is SELECT max(a) AS "max(a)"                                   spelled_names
+//!             WITH within the query of a WITH of the same name                                with_names
 //!             a IS DISTINCT FROM b AND c is (a IS DISTINCT FROM b) AND c                  distinct_from
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
@@ -68,6 +69,7 @@ mod resolve;
 mod rewrite;
 mod row_comparisons;
 mod similar_to;
+mod spelled_names;
 mod summarize;
 mod templates;
 mod time_formats;
@@ -109,7 +111,8 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use futures::future::BoxFuture;
-use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
+use galatea_base::stack::for_levels;
+use galatea_engine::plans::{PlanCache, levels_of_statement, with_stack_for};
 use galatea_engine::session::Session;
 use galatea_engine::syntax;
 use std::ops::ControlFlow;
@@ -337,9 +340,10 @@ pub fn unresolved_statement(text: &str, state: &SessionState) -> Result<Statemen
     let mut statement = with_stack_for(text, || {
         let mut statement = parse(text, dialect, state)?;
         not_null::mark(&mut statement);
-        check_statement(&statement)?;
+        let levels = levels_of_statement(&statement)?;
+        for_levels(levels, || spelled_names::name(&mut statement));
         macros::expand(&mut statement, state)?;
-        check_statement(&statement)?;
+        levels_of_statement(&statement)?;
         with_names::distinguish(&mut statement);
         visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
         visit(&statement, &mut clauses::Check::new(state))?;

@@ -4,7 +4,7 @@
 //! Expressions that the planner would give one name, such as `sum(a)` and `sum(CAST(a AS DOUBLE))`, are named
 //! as the query spells them.
 
-use super::ast_parts::key;
+use super::ast_parts::{key, spelled};
 use super::expression_keys::{Ignored, expression_key};
 use super::question::{Answer, Question, query_over};
 use datafusion::execution::session_state::SessionState;
@@ -226,7 +226,7 @@ impl Outputs<'_> {
             SelectItem::UnnamedExpr(expr) => {
                 let column = path(&expr).filter(|_| is_column(&expr));
                 let base = column.and_then(|path| path.last().cloned());
-                let base = base.unwrap_or_else(|| expr.to_string());
+                let base = base.unwrap_or_else(|| spelled(&expr));
                 (expr, base)
             }
             SelectItem::ExprWithAlias { expr, alias } => {

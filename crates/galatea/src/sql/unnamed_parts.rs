@@ -4,7 +4,7 @@
 //! DOUBLE))`. Here such a cast is `coalesce(CAST(d AS DOUBLE))`, a second one within two calls. The optimizer
 //! removes a `coalesce` of one argument, so only the name differs.
 
-use super::ast_parts::{call, each_part, item_expression, key, position};
+use super::ast_parts::{call, each_part, item_expression, key, position, spelled};
 use super::expression_keys::{Ignored, expression_key};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -36,7 +36,7 @@ pub(super) fn separate(select: &mut Select, order: Option<&mut OrderBy>, state: 
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => {
-                let spelled = expr.to_string();
+                let spelled = spelled(expr);
                 let before = expr.clone();
                 let ControlFlow::Continue(()) = visit_mut(expr, &mut wrap);
                 if *expr != before {

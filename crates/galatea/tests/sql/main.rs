@@ -91,6 +91,7 @@ mod shared_results;
 mod side_strings;
 mod similar_to;
 mod sort;
+mod spelled_names;
 mod sqllogic;
 mod statements;
 mod streams;

@@ -1,6 +1,6 @@
 //! Executions of one cached plan share no state.
 
-use super::{D, QUERIES, afresh, ask, run, session, statistics, value};
+use super::{D, QUERIES, afresh, ask, planned, run, session, statistics, value};
 use crate::compare::same;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::StreamExt;
@@ -80,7 +80,7 @@ async fn executions_have_separate_metrics() {
     for sql in ["SELECT v + 1 FROM t WHERE k = 1", &of_file] {
         let mut rows = Vec::new();
         for _ in 0..3 {
-            let frame = ctx.sql(sql).await.expect("a plan");
+            let frame = planned(&ctx, sql).await;
             let plan = frame.create_physical_plan().await.expect("a plan");
             collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("rows");
             rows.push(counted(&plan));
@@ -101,7 +101,7 @@ async fn cached_plans_are_usable_after_cancellation_and_errors() {
         for sql in QUERIES {
             let expected = afresh(&ctx, sql).await;
             for _ in 0..2 {
-                let frame = ctx.sql(sql).await.expect("a plan");
+                let frame = planned(&ctx, sql).await;
                 let mut stream = frame.execute_stream().await.expect("a stream");
                 stream.next().await;
                 drop(stream);
@@ -180,7 +180,7 @@ async fn cached_plan_can_fall_back_repeatedly() {
         if sql.contains("LIMIT") {
             continue;
         }
-        let frame = ctx.sql(sql).await.expect("a plan");
+        let frame = planned(&ctx, sql).await;
         let plan = frame.create_physical_plan().await.expect("a plan");
         for _ in 0..2 {
             let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("rows");

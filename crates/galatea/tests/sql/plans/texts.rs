@@ -1,6 +1,6 @@
 //! SQL text that was run before is not parsed again, unless its meaning may have changed.
 
-use super::{QUERIES, ask, checked, run, session, statistics, value};
+use super::{QUERIES, ask, checked, planned, run, session, statistics, value};
 use crate::compare::same;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
@@ -33,12 +33,7 @@ async fn repeated_sql_text_is_not_parsed_again() {
     }
     // The columns are those of DataFusion's frame, except for nullability.
     for sql in QUERIES {
-        let frame = ctx
-            .sql(sql)
-            .await
-            .expect("a plan")
-            .into_optimized_plan()
-            .expect("a plan");
+        let frame = planned(&ctx, sql).await.into_optimized_plan().expect("a plan");
         let known = galatea::sql(&ctx, sql).await.expect("a plan");
         let names = |schema: &DFSchema| -> Vec<(String, DataType)> {
             let fields = schema.iter();
