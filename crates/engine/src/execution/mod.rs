@@ -35,6 +35,7 @@ mod partition_choice;
 mod partition_run;
 mod parts;
 mod pipeline_run;
+mod resident;
 pub(crate) mod shared_builds;
 mod sinks;
 mod slice_marks;
