@@ -111,6 +111,11 @@ impl<'r> SlotRing<'r> {
         })
     }
 
+    /// The position of the first chunk that passes through the slots.
+    pub(crate) fn begin_at(&mut self, position: usize) {
+        self.free.rotate_left(position % self.slots.len());
+    }
+
     /// Addresses of column `k` of the chunk at `position`, if no chunk before it is found in slots of other
     /// runs.
     pub(crate) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {

@@ -68,8 +68,11 @@ impl<'r> ChunkResidency<'r> {
         let Placed {
             chunks: placed,
             ready,
-            ring,
+            mut ring,
         } = chunks.place(shape.slots, way, mapped.is_some())?;
+        if let Some(ring) = &mut ring {
+            ring.begin_at(ready);
+        }
         // The chunks of the next launch are copied into slots other than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = shape.together.min(halves).max(1);
