@@ -210,8 +210,7 @@ pub fn bind(
 /// Rows per thread in a step. More rows in flight hide latency as long as their registers leave enough for
 /// other threads. A single group keeps its accumulators in a few registers, so a thread can hold 16 narrow
 /// rows with cheap expressions, unless they look up build sides in device memory: 8 such rows per thread are
-/// 9 % faster than 16 (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`). So can a thread that
-/// writes narrow rows into partitions.
+/// 9 % faster than 16 (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`).
 fn rows_of_a_thread(
     plan: &PipelinePlan,
     columns: &[ColumnAccess],
@@ -223,13 +222,11 @@ fn rows_of_a_thread(
         .iter()
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
-    let partitions = matches!(&plan.sink, SinkPlan::Partition { .. });
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
-    let is_narrow = (scalar && row_bytes <= 16) || (partitions && row_bytes <= 8);
     let most = match cost {
         // The number of rows per thread that columns are laid out for.
         _ if options.group_by == GroupBy::Slots => 8,
-        0..=40 if is_narrow && !looks_up => 16,
+        0..=40 if scalar && row_bytes <= 16 && !looks_up => 16,
         0..=80 if !wide => 8,
         81..=200 if !wide => 4,
         _ => 2,

@@ -125,13 +125,9 @@ if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsig
         line!(code, "#include \"galatea/{header}.cuh\"");
     }
     line!(code, "using namespace galatea;\n");
-    let bounds = match sink.blocks() {
-        1 => block.to_string(),
-        blocks => format!("{block}, {blocks}"),
-    };
     line!(
         code,
-        "extern \"C\" __global__ void __launch_bounds__({bounds}) pipeline(const __grid_constant__ PipelineArguments args) {{"
+        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
     );
     code.nest(1, &body);
     code.lines("}");

@@ -86,11 +86,6 @@ pub(super) trait Sink: Debug {
         0
     }
 
-    /// The number of blocks of a multiprocessor that the registers of a thread have to permit.
-    fn blocks(&self) -> u32 {
-        1
-    }
-
     /// Steps per morsel: one if a block may have to stop between morsels.
     fn steps(&self) -> u32 {
         4

@@ -1,14 +1,13 @@
-//! Partitioned rows: the threads of a block keep the rows of a step in registers while they are counted. Then
-//! the rows are ordered by partition in shared memory, and written in runs (`partition.cuh`). Alternatively,
-//! rows are only counted by partition. The counting pass runs first, so that each partition begins where the
-//! previous one ends.
+//! Partitioned rows: the rows of a step are staged in shared memory, reordered by partition there, and
+//! written in runs (`partition.cuh`). Alternatively, rows are only counted by partition. The counting pass
+//! runs first, so that each partition begins where the previous one ends.
 //!
 //! ```text
 //! args.groups               by partition, the number of rows or the next free position
 //! args.outputs[k]           column k by position
 //! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
 //!
-//! shared memory             the columns, NULL flags and partitions of the step, in the order of partitions
+//! shared memory             the order, one word per row; then the columns and NULL flags of the step by row
 //! ```
 
 use super::{Geometry, Sink};
@@ -21,26 +20,20 @@ use galatea_expression::{BuiltColumn, Value};
 use galatea_kernels::MAX_OUTPUTS;
 
 policy! {
-    /// The rows that a block partitions at once. The more rows a step has, the longer are the runs that are
-    /// written (`bench/results/2026-11-30-nvidia-h200/partition-kernel.txt`).
+    /// Staging of the rows that a block partitions at once.
     pub(crate) struct StagingPolicy {
-        /// Up to this number of partitions, two blocks share a multiprocessor: one writes while the other
-        /// reads.
-        few_parts: u32 = 128,
-        /// Maximum bytes of shared memory for the rows of a step of two blocks.
-        half: u64 = 104 << 10,
-        /// Maximum bytes of shared memory for the rows of a step of a single block.
-        whole: u64 = 208 << 10,
+        /// Maximum bytes of shared memory for the rows of a step; two blocks fit a multiprocessor.
+        bytes: u64 = 104 << 10,
         /// Bytes of shared memory left for the counts of partitions.
         other: u64 = 8 << 10,
-        /// Maximum number of threads of each of two blocks.
-        threads: u32 = 512,
-        /// Registers of a multiprocessor.
-        registers: u32 = 1 << 16,
-        /// Maximum number of registers of a thread.
-        of_thread: u32 = 255,
-        /// Registers of a thread beside those for its rows.
-        other_registers: u32 = 16,
+        /// Maximum number of threads per block. The more rows a step has, the longer are the runs that are
+        /// written.
+        threads: u32 = 1024,
+        /// The same for few partitions, whose runs are long: blocks share a multiprocessor, so that one reads
+        /// while another one writes.
+        threads_of_few: u32 = 512,
+        /// Maximum number of partitions that are few.
+        few: u32 = 128,
     }
 }
 
@@ -51,21 +44,16 @@ const POLICY: StagingPolicy = StagingPolicy::DEFAULT;
 /// # Errors
 /// [`Reason::Limit`] if the rows of a single warp do not fit.
 pub(crate) fn block_for(plan: &PartitionPlan, items: u32, options: &KernelOptions) -> Result<u32, Reason> {
-    let blocks = blocks(plan);
-    let (most, threads) = match blocks {
-        1 => (POLICY.whole, 2 * POLICY.threads),
-        _ => (POLICY.half, POLICY.threads),
-    };
-    let room = options.shared_bytes.saturating_sub(POLICY.other).min(most);
+    let room = options
+        .shared_bytes
+        .saturating_sub(POLICY.other)
+        .min(POLICY.bytes);
     let mut block = match options.block {
-        0 => threads,
+        0 if plan.parts <= POLICY.few => POLICY.threads_of_few,
+        0 => POLICY.threads,
         forced => forced,
     };
-    let registers = registers(plan, items).min(POLICY.of_thread);
-    let fits = |block: u32| {
-        stage_bytes(plan, block * items) <= room && blocks * block * registers <= POLICY.registers
-    };
-    while block > 32 && !fits(block) {
+    while block > 32 && stage_bytes(plan, block * items) > room {
         block /= 2;
     }
     let asked = stage_bytes(plan, block * items);
@@ -80,31 +68,13 @@ pub(crate) fn block_for(plan: &PartitionPlan, items: u32, options: &KernelOption
     Ok(block)
 }
 
-/// The number of blocks of a multiprocessor.
-fn blocks(plan: &PartitionPlan) -> u32 {
-    match plan.parts <= POLICY.few_parts {
-        true => 2,
-        false => 1,
-    }
-}
-
 /// Bytes of `rows` staged rows.
 fn stage_bytes(plan: &PartitionPlan, rows: u32) -> u64 {
     if plan.counts {
         return 0;
     }
     let column = |column: &BuiltColumn| column.width as u64 + u64::from(column.nullable);
-    u64::from(rows) * (1 + plan.columns.iter().map(column).sum::<u64>())
-}
-
-/// Registers of a thread with `items` rows.
-fn registers(plan: &PartitionPlan, items: u32) -> u32 {
-    if plan.counts {
-        return POLICY.other_registers;
-    }
-    let columns = plan.columns.iter();
-    let words: u32 = columns.map(|column| column.width.div_ceil(4) as u32).sum();
-    POLICY.other_registers + items * (1 + words)
+    u64::from(rows) * (4 + plan.columns.iter().map(column).sum::<u64>())
 }
 
 /// Writes rows into partitions, or counts them.
@@ -121,38 +91,36 @@ pub(crate) struct PartitionSink {
 }
 
 impl PartitionSink {
-    /// The columns with NULLs, and the C++ expressions of whether they are NULL.
-    fn nullable(&self) -> impl Iterator<Item = (usize, &str)> {
-        let columns = self.plan.columns.iter().zip(&self.values).enumerate();
-        columns.filter_map(|(k, (column, value))| {
-            let null = value.null.as_deref().filter(|_| column.nullable)?;
-            Some((k, null))
-        })
-    }
-
     /// Rows of a step.
     fn rows(&self) -> u32 {
         self.block * self.items
     }
 
-    /// Offsets of columns in shared memory: wide columns first, so that all are aligned.
-    fn stages(&self) -> Vec<(usize, u64)> {
+    /// Offsets of columns and NULL flags in shared memory: wide columns first, so that all are aligned.
+    fn stages(&self) -> Vec<(usize, u64, Option<u64>)> {
         let columns = &self.plan.columns;
         let mut order: Vec<usize> = (0..columns.len()).collect();
         order.sort_by_key(|k| std::cmp::Reverse(columns[*k].width));
         let mut end = 0;
-        let mut stages = Vec::new();
-        for k in order {
-            stages.push((k, end));
-            end += u64::from(self.rows()) * columns[k].width as u64;
+        let mut take = |bytes: u64| {
+            let at = end;
+            end += u64::from(self.rows()) * bytes;
+            at
+        };
+        let mut stages: Vec<_> = (order.iter())
+            .filter(|k| columns[**k].width >= 4)
+            .map(|k| (*k, take(columns[*k].width as u64), None))
+            .collect();
+        // The order itself takes 4 bytes per row.
+        stages.push((usize::MAX, take(4), None));
+        let narrow = order.iter().filter(|k| columns[**k].width < 4);
+        stages.extend(narrow.map(|k| (*k, take(columns[*k].width as u64), None)));
+        for (k, _, flags) in &mut stages {
+            if columns.get(*k).is_some_and(|column| column.nullable) {
+                *flags = Some(take(1));
+            }
         }
         stages
-    }
-
-    /// Offset of the bytes behind the columns in shared memory: NULL flags of columns, and partitions.
-    fn flags(&self) -> u64 {
-        let widths = self.plan.columns.iter().map(|column| column.width as u64);
-        u64::from(self.rows()) * widths.sum::<u64>()
     }
 }
 
@@ -164,10 +132,6 @@ impl Sink for PartitionSink {
     fn dynamic_shared(&self) -> u32 {
         // The block size is chosen such that it fits.
         stage_bytes(&self.plan, self.rows()) as u32
-    }
-
-    fn blocks(&self) -> u32 {
-        blocks(&self.plan)
     }
 
     fn prologue(&self, _: Geometry, code: &mut Code) {
@@ -183,33 +147,28 @@ impl Sink for PartitionSink {
         }
         line!(code, "__shared__ PartitionStep<{parts}> partition_step;");
         code.lines("GALATEA_DYNAMIC_SHARED(dynamic_shared);");
-        for (k, at) in self.stages() {
-            line!(
-                code,
-                "{0}* const stage{k} = reinterpret_cast<{0}*>(dynamic_shared + {at}u);",
-                self.plan.columns[k].c_type
-            );
+        for (k, at, flags) in self.stages() {
+            match self.plan.columns.get(k) {
+                Some(column) => line!(
+                    code,
+                    "{0}* const stage{k} = reinterpret_cast<{0}*>(dynamic_shared + {at}u);",
+                    column.c_type
+                ),
+                None => line!(
+                    code,
+                    "u32* const order = reinterpret_cast<u32*>(dynamic_shared + {at}u);"
+                ),
+            }
+            if let Some(at) = flags {
+                line!(code, "u8* const stage{k}_null = dynamic_shared + {at}u;");
+            }
         }
-        let mut at = self.flags();
-        for (k, _) in self.nullable() {
-            line!(code, "u8* const stage{k}_null = dynamic_shared + {at}u;");
-            at += u64::from(self.rows());
-        }
-        line!(code, "u8* const stage_part = dynamic_shared + {at}u;");
         code.lines("partition_begin(partition_step);");
     }
 
     fn before_rows(&self, code: &mut Code) {
-        if self.plan.counts {
-            return;
-        }
-        let items = self.items;
-        line!(code, "u32 taken[{items}];");
-        for (k, column) in self.plan.columns.iter().enumerate() {
-            line!(code, "{} kept{k}[{items}];", column.c_type);
-        }
-        for (k, _) in self.nullable() {
-            line!(code, "u32 kept{k}_null = 0;");
+        if !self.plan.counts {
+            line!(code, "u32 taken[{}];", self.items);
         }
     }
 
@@ -220,11 +179,12 @@ impl Sink for PartitionSink {
             return;
         }
         line!(code, "taken[i] = partition_take(partition_step, {partition});");
+        code.lines("const u32 staged = u32(i) * blockDim.x + threadIdx.x;");
         for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
-            line!(code, "kept{k}[i] = {}({});", column.c_type, value.code);
-        }
-        for (k, null) in self.nullable() {
-            line!(code, "if ({null}) kept{k}_null |= 1u << i;");
+            line!(code, "stage{k}[staged] = {}({});", column.c_type, value.code);
+            if let Some(null) = &value.null {
+                line!(code, "stage{k}_null[staged] = {null} ? 1 : 0;");
+            }
         }
     }
 
@@ -244,36 +204,26 @@ impl Sink for PartitionSink {
 #pragma unroll
 for (int i = 0; i < {items}; ++i) {{
     if ((live >> i & 1u) == 0) continue;
-    const u32 place = partition_place(partition_step, taken[i]);
-    stage_part[place] = u8(taken[i] >> 16);"
-        );
-        for k in 0..self.plan.columns.len() {
-            line!(code, "    stage{k}[place] = kept{k}[i];");
-        }
-        for (k, _) in self.nullable() {
-            line!(code, "    stage{k}_null[place] = u8(kept{k}_null >> i & 1u);");
-        }
-        line!(
-            code,
-            "\
+    order[partition_place(partition_step, taken[i])] = (taken[i] >> 16) << 16 | (u32(i) * {block}u + threadIdx.x);
 }}
 __syncthreads();
 for (u32 place = threadIdx.x; place < held; place += {block}u) {{
-    const u64 at = partition_step.shift[stage_part[place]] + place;"
+    const u32 staged = order[place] & 0xffffu;
+    const u64 at = partition_step.shift[order[place] >> 16] + place;"
         );
         for (k, column) in self.plan.columns.iter().enumerate() {
             line!(
                 code,
-                "    reinterpret_cast<{}*>(args.outputs[{k}])[at] = stage{k}[place];",
+                "    reinterpret_cast<{}*>(args.outputs[{k}])[at] = stage{k}[staged];",
                 column.c_type
             );
-        }
-        for (k, _) in self.nullable() {
-            let nulls = MAX_OUTPUTS / 2 + k;
-            line!(
-                code,
-                "    if (stage{k}_null[place] != 0) atomicOr(reinterpret_cast<u32*>(args.outputs[{nulls}]) + (at >> 5), 1u << (at & 31u));"
-            );
+            if column.nullable {
+                let nulls = MAX_OUTPUTS / 2 + k;
+                line!(
+                    code,
+                    "    if (stage{k}_null[staged] != 0) atomicOr(reinterpret_cast<u32*>(args.outputs[{nulls}]) + (at >> 5), 1u << (at & 31u));"
+                );
+            }
         }
         code.lines("}\n__syncthreads();");
     }

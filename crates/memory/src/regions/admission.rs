@@ -3,7 +3,7 @@
 //! A query declares the device memory that it is going to use ([`Demand`]) and waits for admission
 //! ([`AdmissionController::begin`]). It is admitted if its demand fits beside that of the running queries;
 //! regions that several queries read count once. By default two queries may run regardless of the columns
-//! that they read, and beside them queries that read few other columns ([`Admission`]). If no query runs, the next one is always
+//! that they read, and small ones beside them ([`Admission`]). If no query runs, the next one is always
 //! admitted. Waiting queries are ordered by their [`Priority`], and by arrival among equals. A later query
 //! that fits may overtake an earlier one that does not fit or is less urgent. No query, of whatever priority,
 //! is overtaken more than [`OVERTAKES`] times.
@@ -26,9 +26,8 @@ const OVERTAKES: u32 = 16;
 /// Number of queries that [`Admission::Auto`] admits regardless of the columns that they read, so that
 /// another query can run beside a scan that is larger than the device.
 const ALWAYS: usize = 2;
-/// The columns of a query that no running query reads count as few up to the device's size divided by this
-/// number.
-const FEW: u64 = 16;
+/// The columns of a query count as small up to the device's size divided by this number.
+const SMALL: u64 = 16;
 /// Interval at which a waiting query checks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -36,8 +35,7 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
     /// Queries with weighted demands, including regions, that fit together. Two queries, and further ones
-    /// that read few columns beside those of running queries, are admitted if their working memory fits:
-    /// regions are evicted page by page.
+    /// that read little, are admitted if their working memory fits: regions are evicted page by page.
     #[default]
     Auto,
     /// Queries with working memory that fits together, regardless of the columns that they read.
@@ -188,12 +186,12 @@ impl Running<'_> {
             return working <= query.capacity;
         }
         let own = query.demand.regions.iter();
-        let more = own.filter(|(region, _)| !self.regions.contains_key(region));
-        let more: u64 = more.map(|(_, bytes)| bytes).sum();
-        if policy == Admission::Auto && (self.count < ALWAYS || more <= query.capacity / FEW) {
+        let reads: u64 = own.clone().map(|(_, bytes)| bytes).sum();
+        if policy == Admission::Auto && (self.count < ALWAYS || reads <= query.capacity / SMALL) {
             return true;
         }
-        working + self.read + more <= query.capacity
+        let more = own.filter(|(region, _)| !self.regions.contains_key(region));
+        working + self.read + more.map(|(_, bytes)| bytes).sum::<u64>() <= query.capacity
     }
 }
 

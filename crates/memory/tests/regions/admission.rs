@@ -148,7 +148,7 @@ fn queries_are_admitted_exactly_when_they_fit() {
         ),
         (peak, vec![one.clone()], one.clone(), 70),
         // Two run regardless of the regions that they read, and beside them those that read a sixteenth of
-        // the device in other columns.
+        // the device.
         (auto, vec![one.clone()], other.clone(), 20),
         (
             auto,
@@ -161,13 +161,6 @@ fn queries_are_admitted_exactly_when_they_fit() {
             vec![one.clone(), other.clone()],
             demand(1, 1, &[(3, 5)]),
             80,
-        ),
-        // Columns that running queries read count for none.
-        (
-            auto,
-            vec![one.clone(), other.clone()],
-            demand(10, 10, &[(1, 50), (2, 50)]),
-            30,
         ),
         (Admission::Working, vec![one.clone(), other], one, 30),
     ];

@@ -181,8 +181,6 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            // Most chunks are read in the slots of the other runs.
-            false if self.wanted.shares && away().any(|chunk| self.is_streamed(*chunk)) => POLICY.slots,
             // Scarce memory serves better as pages.
             false => {
                 let spare = self.runtime.room() / POLICY.ring / bytes.max(1);
