@@ -1,6 +1,8 @@
 //! Names of output columns, which DataFusion requires to be different unless tables distinguish them.
 //!
-//! As in DuckDB, a further column of the name `a` is `a_1`, then `a_2`: `SELECT a, b AS a, * FROM t`.
+//! As in DuckDB, a further column of the name `a` is `a_1`, then `a_2`: `SELECT a, b AS a, * FROM t`. Tables
+//! distinguish columns of the outermost query only: `SELECT * FROM (SELECT * FROM t, u)`, views and tables
+//! have `a` and `a_1`.
 //! Expressions that the planner would give one name, such as `sum(a)` and `sum(CAST(a AS DOUBLE))`, are named
 //! as the query spells them.
 
@@ -14,8 +16,9 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::HashSet;
 use std::mem;
 
-/// The columns of the wildcards of a SELECT, if one of them may have the name of another column.
-pub(super) fn question(select: &Select) -> Option<Question> {
+/// The columns of the wildcards of a SELECT, if one of them may have the name of another column. `outer`:
+/// whether the SELECT is that of the outermost query.
+pub(super) fn question(select: &Select, outer: bool) -> Option<Question> {
     let wildcards = select.projection.iter().filter(|item| is_wildcard(item));
     let count = wildcards.clone().count();
     let has_names = select.projection.iter().any(|item| match item {
@@ -23,26 +26,27 @@ pub(super) fn question(select: &Select) -> Option<Question> {
         SelectItem::ExprWithAlias { .. } => true,
         _ => false,
     });
-    (count > 1 || count == 1 && has_names).then(|| {
+    let joins = select.from.len() > 1 || select.from.iter().any(|table| !table.joins.is_empty());
+    (count > 1 || count == 1 && (has_names || joins && !outer)).then(|| {
         let tables = wildcards.map(|item| query_over(vec![item.clone()], select.from.clone()));
         Question::Tables(tables.collect())
     })
 }
 
 /// Gives the columns of a SELECT different names, those of its wildcards included.
-pub(super) fn rewrite(select: &mut Select, answer: Answer, state: &SessionState) {
+pub(super) fn rewrite(select: &mut Select, outer: bool, answer: Answer, state: &SessionState) {
     if let Answer::Tables(Some(wildcards)) = answer {
         let wildcards = wildcards.into_iter().map(|columns| {
             let columns = columns.into_iter().map(|(_, column)| column);
             columns.collect()
         });
-        separate(select, wildcards.collect(), state);
+        separate(select, outer, wildcards.collect(), state);
     }
 }
 
 /// Gives the columns of a SELECT different names. `wildcards`: the columns of each wildcard, or nothing.
-pub(super) fn separate(select: &mut Select, wildcards: Vec<Vec<Expr>>, state: &SessionState) {
-    if select.projection.len() < 2 {
+pub(super) fn separate(select: &mut Select, outer: bool, wildcards: Vec<Vec<Expr>>, state: &SessionState) {
+    if select.projection.len() + wildcards.len() < 2 {
         return;
     }
     let mut wildcards = wildcards.into_iter();
@@ -50,6 +54,7 @@ pub(super) fn separate(select: &mut Select, wildcards: Vec<Vec<Expr>>, state: &S
         known: Vec::new(),
         taken: HashSet::new(),
         names: HashSet::new(),
+        outer,
         state,
     };
     for item in mem::take(&mut select.projection) {
@@ -129,10 +134,12 @@ impl Name {
         }
     }
 
-    /// Whether the planner refuses both beside each other.
-    fn clashes(&self, other: &Self) -> bool {
+    /// Whether the planner refuses both beside each other. If `qualified`, tables distinguish columns.
+    fn clashes(&self, other: &Self, qualified: bool) -> bool {
         match (self, other) {
-            (Self::Column(left), Self::Column(right)) => left.ends_with(right) || right.ends_with(left),
+            (Self::Column(left), Self::Column(right)) if qualified => {
+                left.ends_with(right) || right.ends_with(left)
+            }
             (Self::Computed(left), Self::Computed(right)) => left == right,
             _ => self.last().is_some() && self.last() == other.last(),
         }
@@ -150,6 +157,7 @@ struct Outputs<'s> {
     taken: HashSet<String>,
     /// The strings of all names so far: a name with another string clashes with none.
     names: HashSet<String>,
+    outer: bool,
     state: &'s SessionState,
 }
 
@@ -160,7 +168,8 @@ impl Outputs<'_> {
             return false;
         }
         let mut known = self.known.iter();
-        known.any(|(_, own, all)| own.clashes(name) || all.iter().any(|column| column.clashes(name)))
+        let clashes = |own: &Name| own.clashes(name, self.outer);
+        known.any(|(_, own, all)| clashes(own) || all.iter().any(clashes))
     }
 
     fn push(&mut self, item: SelectItem) {
@@ -196,7 +205,9 @@ impl Outputs<'_> {
                 (column, name)
             })
             .collect();
-        if is_list && columns.iter().any(|(_, name)| self.has(name)) {
+        let mut own = HashSet::new();
+        let repeats = |(_, name): &(SelectItem, Name)| !self.outer && !own.insert(name.last().cloned());
+        if is_list && (columns.iter().any(|(_, name)| self.has(name)) || columns.iter().any(repeats)) {
             columns.into_iter().for_each(|(column, _)| self.push(column));
             return;
         }

@@ -43,6 +43,7 @@ pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &Sessi
             with_stack_for(text, || {
                 let mut visit = Visit {
                     state,
+                    is_query: is_query(statement),
                     levels,
                     frames: Vec::new(),
                     at: 0,
@@ -62,6 +63,15 @@ pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &Sessi
                 Some(poll_for_levels(levels, Box::pin(answered(*question, state))).await?)
             }
         };
+    }
+}
+
+/// Whether the columns of a statement are returned, and not those of a table or view.
+fn is_query(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => matches!(statement.as_ref(), ast::Statement::Query(_)),
+        Statement::Explain(explain) => is_query(&explain.statement),
+        Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => true,
     }
 }
 
@@ -127,6 +137,7 @@ struct Frame {
 
 struct Visit<'s> {
     state: &'s SessionState,
+    is_query: bool,
     /// The most levels of an expression, whose copies take stack for each.
     levels: usize,
     frames: Vec<Frame>,
@@ -213,12 +224,13 @@ impl Visit<'_> {
         let Some((select, mut order)) = merged_columns::with_order(query, number) else {
             return ControlFlow::Continue(());
         };
-        let question = output_names::question(select);
+        let outer = self.is_query && self.frames.len() == 1;
+        let question = output_names::question(select, outer);
         if question.is_none() {
-            output_names::separate(select, Vec::new(), self.state);
+            output_names::separate(select, outer, Vec::new(), self.state);
         }
         self.part(question, |state, answer| {
-            output_names::rewrite(select, answer, state);
+            output_names::rewrite(select, outer, answer, state);
             Ok(())
         })?;
         unnamed_parts::separate(select, order.as_deref_mut(), self.state);

@@ -130,6 +130,53 @@ async fn columns_of_one_name_get_numbers() {
         .await;
 }
 
+/// Tables distinguish the columns of a join in the outermost query only.
+#[tokio::test]
+async fn columns_of_joins_get_numbers_in_tables() {
+    let both = tables().await;
+    for (sql, columns, expected) in [
+        ("SELECT * FROM t JOIN u ON t.a = u.x", "a d s a x", ""),
+        (
+            "SELECT * FROM (SELECT * FROM t JOIN u ON t.a = u.a) ORDER BY x LIMIT 1",
+            "a d s a_1 x",
+            "1 1.50 a 1 10",
+        ),
+        (
+            "SELECT q.a_1, a FROM (SELECT t.a, u.a FROM t, u WHERE x = 40) AS q ORDER BY a LIMIT 1",
+            "a_1 a",
+            "4 1",
+        ),
+        (
+            "WITH c AS (SELECT * FROM u AS v JOIN u AS w ON v.x = w.x) SELECT c.* FROM c WHERE x_1 = 40",
+            "a x a_1 x_1",
+            "4 40 4 40",
+        ),
+        (
+            "SELECT a FROM t WHERE EXISTS (SELECT * FROM u AS v, u AS w WHERE v.x = w.x AND v.a = t.a)",
+            "a",
+            "1",
+        ),
+        (
+            "SELECT * FROM (SELECT * FROM t JOIN u USING (a)) WHERE x = 11",
+            "a d s x",
+            "1 1.50 a 11",
+        ),
+    ] {
+        both.columns(sql, columns).await;
+        both.answers(sql, expected).await;
+    }
+    both.run("CREATE VIEW j AS SELECT * FROM t JOIN u ON t.a = u.a")
+        .await;
+    both.columns("FROM j", "a d s a_1 x").await;
+    both.answers("SELECT sum(a), sum(a_1) FROM j", "2 2").await;
+    both.run("CREATE TABLE k AS SELECT t.a, u.a FROM t, u").await;
+    both.answers("SELECT sum(a), sum(a_1), count(*) FROM k", "18 18 9")
+        .await;
+    both.run("INSERT INTO k SELECT * FROM (SELECT t.a FROM t) AS p, (SELECT a FROM u) AS q")
+        .await;
+    both.answers("SELECT count(*) FROM k", "18").await;
+}
+
 /// A comparison with a subquery is a value of a SELECT list, of an aggregate and of a window.
 #[tokio::test]
 async fn any_and_all_are_values() {
