@@ -36,6 +36,7 @@ mod partition_run;
 mod parts;
 mod pipeline_run;
 mod resident;
+pub(crate) mod shapes;
 pub(crate) mod shared_builds;
 mod sinks;
 mod slice_marks;
