@@ -493,7 +493,7 @@ impl Executor<'_> {
         let built = pipeline.graph().pipeline(build.pipeline);
         match self.run(built, true).await {
             Ok((Output::Built(table), report)) => {
-                let compiled = report.compiled.starts_with("compiler");
+                let compiled = !report.compiled.starts_with("memory");
                 self.builds.lock().push(report);
                 let rows = SideRows::built(*table);
                 self.kernels.ran(build.pipeline, &rows, compiled);

@@ -144,7 +144,7 @@ pub(crate) struct GraphKernels(Mutex<KernelState>);
 struct KernelState {
     /// Whether the kernels of the graph have been compiled ahead in this run.
     ahead: bool,
-    /// Whether a pipeline compiled its kernel itself.
+    /// Whether the kernel of a pipeline was not in memory.
     missed: bool,
     /// The shapes of the pipelines that have run.
     shapes: BTreeMap<PipelineId, Shape>,
@@ -156,7 +156,7 @@ impl GraphKernels {
         self.0.lock().ahead = true;
     }
 
-    /// Records that a pipeline has left a build side. `compiled`: whether it compiled its kernel.
+    /// Records that a pipeline has left a build side. `compiled`: whether its kernel was not in memory.
     pub(super) fn ran(&self, pipeline: PipelineId, rows: &SideRows, compiled: bool) {
         let mut state = self.0.lock();
         if state.ahead {

@@ -18,6 +18,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Cte, Query, SetExpr, TableFactor, VisitorMut, With};
 use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Levels of stack that a rewrite may take beside the visit of the statement.
@@ -46,6 +47,7 @@ pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &Sessi
                     is_query: is_query(statement),
                     levels,
                     frames: Vec::new(),
+                    unnamed: HashSet::new(),
                     at: 0,
                     done,
                     answer: answer.take(),
@@ -141,6 +143,9 @@ struct Visit<'s> {
     /// The most levels of an expression, whose copies take stack for each.
     levels: usize,
     frames: Vec<Frame>,
+    /// The addresses of the queries of tables without a name: the query around such a table can name the
+    /// tables in it.
+    unnamed: HashSet<usize>,
     /// The number of parts before, and of those that are done.
     at: usize,
     done: usize,
@@ -221,10 +226,12 @@ impl Visit<'_> {
 
     /// Gives the columns of a SELECT, and its aggregates, different names.
     fn names(&mut self, query: &mut Query, number: usize) -> ControlFlow<Stop> {
+        let address = std::ptr::from_ref::<Query>(query).addr();
+        let outermost = self.is_query && self.frames.len() == 1;
+        let outer = outermost || self.unnamed.contains(&address);
         let Some((select, mut order)) = merged_columns::with_order(query, number) else {
             return ControlFlow::Continue(());
         };
-        let outer = self.is_query && self.frames.len() == 1;
         let question = output_names::question(select, outer);
         if question.is_none() {
             output_names::separate(select, outer, Vec::new(), self.state);
@@ -299,6 +306,18 @@ impl VisitorMut for Visit<'_> {
             && let Some(at) = frame.queries.iter().position(|known| *known == address)
         {
             frame.visible = at + 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Stop> {
+        if let TableFactor::Derived {
+            subquery,
+            alias: None,
+            ..
+        } = factor
+        {
+            self.unnamed.insert(std::ptr::from_ref::<Query>(subquery).addr());
         }
         ControlFlow::Continue(())
     }

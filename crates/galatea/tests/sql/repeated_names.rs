@@ -137,7 +137,7 @@ async fn columns_of_joins_get_numbers_in_tables() {
     for (sql, columns, expected) in [
         ("SELECT * FROM t JOIN u ON t.a = u.x", "a d s a x", ""),
         (
-            "SELECT * FROM (SELECT * FROM t JOIN u ON t.a = u.a) ORDER BY x LIMIT 1",
+            "SELECT * FROM (SELECT * FROM t JOIN u ON t.a = u.a) AS q ORDER BY x LIMIT 1",
             "a d s a_1 x",
             "1 1.50 a 1 10",
         ),
