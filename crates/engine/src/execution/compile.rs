@@ -9,8 +9,9 @@
 //! estimate: a kernel can be used for fewer rows than it is bound to. If there are more rows, the run binds
 //! and compiles the pipeline again, and so do all pipelines above it, one after the other.
 //!
-//! A graph that has run before is not bound first. But its tables may have changed since: if a pipeline has to
-//! compile its kernel, the kernels of all pipelines that have not run are compiled before the next one runs.
+//! A graph that has run before is not bound first. But its tables may have changed since: if a pipeline has
+//! to compile its kernel, the kernels of all pipelines that have not run are compiled before the next one
+//! runs.
 //!
 //! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
 //! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.

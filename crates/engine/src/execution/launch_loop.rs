@@ -3,7 +3,6 @@
 
 use super::error::raise;
 use super::pipeline_run::{Admitted, LAUNCH_BYTES, Output, Run};
-use super::resident::{ResidentMorsels, done_first, resident_chunks};
 use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
 use crate::device::demand::Estimate;
@@ -13,11 +12,11 @@ use crate::joins::build_table::BuiltSides;
 use crate::report::{QueryStep, RunReport};
 use crate::results;
 use crate::sort;
-use crate::transfer::chunks::{ChunkResidency, FetchedChunks, Wanted};
+use crate::transfer::chunks::{ChunkResidency, Wanted};
 use galatea_codegen::aggregate::BLOCK_ROWS;
 use galatea_codegen::bound::{BoundPipeline, MorselOrder, ResultPlan};
 use galatea_codegen::strategy::Strategy;
-use galatea_device::{DeviceBuffer, Geometry, Stream};
+use galatea_device::{DeviceBuffer, Geometry};
 use galatea_expression::LookupTable;
 use galatea_kernels::{Pipeline, PipelineArguments};
 use std::ops::Range;
@@ -100,13 +99,12 @@ impl<'a> Run<'a> {
             mut sink,
             rows,
             order,
-            morsels: begun,
+            mut morsels,
             estimate,
         } = progress;
         let grid = sink.grid();
         let transfer_start = Instant::now();
         let columns = &self.view.columns;
-        let any_order = matches!(bound.result, ResultPlan::Aggregate { .. });
         let mut scan = (self.runtime.memory()).scan(columns.iter().map(|column| &**column));
         if sink.stops() {
             // The sink may allocate between launches, while the pages of later launches are pinned: leave a
@@ -139,7 +137,7 @@ impl<'a> Run<'a> {
                 let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
                 scan.make_reserve()?;
                 let chunks = order.as_deref().unwrap_or(self.chunks);
-                let done = order.is_some().then(|| self.chunks_of(bound, chunks, begun));
+                let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
                 let wanted = Wanted {
                     chunks,
                     keep,
@@ -149,7 +147,7 @@ impl<'a> Run<'a> {
                     // A run that waits for memory or for the reader of its rows would keep the slots of
                     // others.
                     shares: self.config.share_chunks.0 && !sink.stops() && !bound.awaits,
-                    any_order,
+                    any_order: matches!(bound.result, ResultPlan::Aggregate { .. }),
                     method: self.config.transfer.forced(),
                 };
                 let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
@@ -197,6 +195,7 @@ impl<'a> Run<'a> {
                     kernel, geometry, streams, admitted, &mut args, sink, morsels, bound, &rows, report,
                 )
             };
+        let mut gives_way = false;
         let all_morsels = self.morsels(bound);
         // A launch is short enough that the sums of a block fit its partial sums, and that other queries get
         // a turn.
@@ -204,97 +203,85 @@ impl<'a> Run<'a> {
             MorselOrder::StridedClosely => CLOSE_MORSELS,
             MorselOrder::Strided | MorselOrder::Claimed => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
         };
-        let least = u64::from(grid);
-        let most = of_block * least;
-        let slice = most.min(self.slice(report, all_morsels)).max(least);
+        let most = of_block * u64::from(grid);
+        let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
         let ready = residency.ready();
-        let of_ready = u64::from(inputs.table.first_morsels[ready]);
+        let ready_morsels = u64::from(inputs.table.first_morsels[ready]);
         // A run that may stop early begins with the fewest morsels that keep the device busy, and doubles
         // them.
-        let step = match self.fetch {
-            Some(_) if matches!(bound.result, ResultPlan::Rows(_)) => least,
+        let mut step = match self.fetch {
+            Some(_) if matches!(bound.result, ResultPlan::Rows(_)) => u64::from(grid),
             _ => slice,
         };
-        let mut resident = ResidentMorsels::new(begun..of_ready, (step, slice), least);
+        let begun = morsels;
+        while morsels < ready_morsels && !self.has_enough(&rows) {
+            if morsels > begun && admitted.ticket.is_preempted() {
+                gives_way = true;
+                break;
+            }
+            let end = morsels.saturating_add(step).min(ready_morsels);
+            launch(&mut sink, morsels as u32..end as u32, 0, report)?;
+            morsels = end;
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
+            step = slice.min(step.saturating_mul(2));
+            if morsels < ready_morsels {
+                residency.pace(streams)?;
+                self.check()?;
+            }
+        }
+        residency.launched(streams, 0..ready)?;
         let arrivals = residency.arrivals();
-        // Groups are the same in any order of the chunks.
-        let mixes = any_order && arrivals == 0 && self.fetch.is_none() && !sink.stops();
         // Each update wakes waiting queries, so a few updates per run suffice.
         let often = (self.chunks.len() / UPDATES).max(1);
-        let (mut position, mut settled) = (ready, 0);
-        let gives_way = loop {
-            let chunks = residency.launch_from(position);
-            let before = match mixes {
-                true => resident.share(chunks.end - ready, self.chunks.len() - ready),
-                false => resident.end(),
-            };
-            if mixes && !chunks.is_empty() && resident.next() < before {
-                let coming = residency.prefetch(streams, self.view, chunks.clone())?;
-                self.copied(&coming, compute, &mut inputs, report)?;
-            }
-            let done = |resident: &ResidentMorsels| {
-                let first = |position: usize| u64::from(inputs.table.first_morsels[position]);
-                resident.next().min(of_ready) + first(position) - of_ready
-            };
-            let gives_way = loop {
-                if done(&resident) > begun && admitted.ticket.is_preempted() {
-                    break true;
-                }
-                let morsels = match self.has_enough(&rows) {
-                    true => None,
-                    false => resident.take(before),
-                };
-                let Some(morsels) = morsels else { break false };
-                launch(&mut sink, morsels, 0, report)?;
-                self.progress
-                    .comes_to(QueryStep::Running, done(&resident), Some(all_morsels));
-                if resident.next() < before {
-                    residency.pace(streams)?;
-                    self.check()?;
-                }
-            };
-            let launched = resident_chunks(&inputs.table.first_morsels[..=ready], resident.next());
-            if launched > settled {
-                residency.launched(streams, settled..launched)?;
-                settled = launched;
-            }
-            if gives_way || chunks.is_empty() || self.has_enough(&rows) {
-                break gives_way;
-            }
+        let mut position = ready;
+        while position < self.chunks.len() && !gives_way && !self.has_enough(&rows) {
             self.check()?;
-            if chunks.end / often > position / often {
-                let share = position as f64 / self.chunks.len() as f64;
-                admitted.update(estimate.as_ref().map(|estimate| estimate.rest(share)));
+            if morsels > begun && admitted.ticket.is_preempted() {
+                gives_way = true;
+                break;
             }
-            let fetched = residency.fetch(streams, self.view, chunks)?;
-            self.copied(&fetched, compute, &mut inputs, report)?;
+            let chunks = residency.launch_from(position);
+            if chunks.end / often > position / often {
+                let done = position as f64 / self.chunks.len() as f64;
+                admitted.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
+            }
+            let fetched = residency.fetch(streams, self.view, chunks.clone())?;
+            report.link_bytes += fetched.bytes;
+            report.shared_chunks += fetched.shared;
+            if !fetched.moved.is_empty() {
+                let kept = || RunError::Defect("the chunk table of a streaming run was kept".to_owned());
+                let inputs = Arc::get_mut(&mut inputs).ok_or_else(kept)?;
+                inputs.move_columns(compute, self.view, &fetched.moved)?;
+            }
             if fetched.end == position {
                 residency.wait_for_slot();
                 continue;
             }
             let chunks = position..fetched.end;
             let end = inputs.table.first_morsels[chunks.end];
-            let todo = inputs.table.first_morsels[position].max(begun as u32)..end;
+            let todo = inputs.table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
                 launch(&mut sink, todo, arrivals, report)?;
             }
             if arrivals != 0 {
                 report.awaited += chunks.len();
             }
+            morsels = u64::from(end);
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
             position = chunks.end;
             residency.launched(streams, chunks)?;
-        };
+        }
         if gives_way {
             let ended = compute.record()?;
             compute.synchronize()?;
             report.ran_kernels(queued, ended.elapsed_since(&started)?);
             sink.park();
-            let at = (ready, resident.next());
-            let (order, morsels) = done_first(&inputs.order, &inputs.table.first_morsels, at, position);
             return Ok(Pass::GaveWay(Box::new(Progress {
                 sink,
                 rows: Some(rows),
-                order: Some(order),
+                order: Some(inputs.order.clone()),
                 morsels,
                 estimate,
             })));
@@ -333,24 +320,6 @@ impl<'a> Run<'a> {
             }
         };
         Ok(Pass::Done(Output::Returned(rows)))
-    }
-
-    /// Records queued copies, and changes the chunk table for them.
-    fn copied(
-        &self,
-        fetched: &FetchedChunks,
-        compute: &Stream,
-        inputs: &mut Arc<LaunchInputs>,
-        report: &mut RunReport,
-    ) -> Result<(), RunError> {
-        report.link_bytes += fetched.bytes;
-        report.shared_chunks += fetched.shared;
-        if fetched.moved.is_empty() {
-            return Ok(());
-        }
-        let kept = || RunError::Defect("the chunk table of a streaming run was kept".to_owned());
-        let inputs = Arc::get_mut(inputs).ok_or_else(kept)?;
-        inputs.move_columns(compute, self.view, &fetched.moved)
     }
 
     /// Number of leading chunks of an order with all of their morsels among the first `morsels`.

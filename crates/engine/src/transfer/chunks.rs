@@ -308,18 +308,6 @@ impl<'r> ChunkResidency<'r> {
         Ok(fetched)
     }
 
-    /// Queues the copies of those chunks and of later ones, while launches over other chunks precede theirs.
-    pub(crate) fn prefetch(
-        &mut self,
-        streams: &QueryStreams,
-        view: &TableView,
-        chunks: Range<usize>,
-    ) -> Result<FetchedChunks, RunError> {
-        let mut fetched = FetchedChunks::default();
-        self.queue_ahead(streams, view, chunks, &mut fetched)?;
-        Ok(fetched)
-    }
-
     /// Announces the arrival of each of those chunks to the launch that will wait for them.
     fn fetch_awaited(
         &mut self,
@@ -357,24 +345,8 @@ impl<'r> ChunkResidency<'r> {
         chunks: Range<usize>,
         fetched: &mut FetchedChunks,
     ) -> Result<usize, RunError> {
-        self.settle_all_but((self.ahead / self.together).max(1))?;
-        self.queue_ahead(streams, view, chunks.clone(), fetched)?;
-        let queued = chunks.len().min(self.queued.len());
-        for event in self.queued.drain(..queued).flatten() {
-            streams.compute.wait(&event)?;
-        }
-        Ok(queued)
-    }
-
-    /// Queues the copies of those chunks and of later ones, as far as slots are free.
-    fn queue_ahead(
-        &mut self,
-        streams: &QueryStreams,
-        view: &TableView,
-        chunks: Range<usize>,
-        fetched: &mut FetchedChunks,
-    ) -> Result<(), RunError> {
         let position = chunks.start;
+        self.settle_all_but((self.ahead / self.together).max(1))?;
         loop {
             let next = (position + self.queued.len()).max(self.ready);
             let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
@@ -390,7 +362,11 @@ impl<'r> ChunkResidency<'r> {
             };
             self.queued.push_back(waits);
         }
-        Ok(())
+        let queued = chunks.len().min(self.queued.len());
+        for event in self.queued.drain(..queued).flatten() {
+            streams.compute.wait(&event)?;
+        }
+        Ok(queued)
     }
 
     /// Waits a short time for a slot that other runs read.
@@ -469,11 +445,9 @@ impl<'r> ChunkResidency<'r> {
         if let Some(ring) = &mut self.ring {
             ring.launched(chunks.end, &launch);
         }
-        let end = chunks.end;
-        if let Some(pages) = self.pages.get_mut(chunks) {
-            pages.iter_mut().for_each(Vec::clear);
-        }
-        if end >= self.order.len() {
+        let pages = self.pages.iter_mut().take(chunks.end);
+        pages.for_each(|pages| *pages = Vec::new());
+        if chunks.end >= self.order.len() {
             self.scan.release();
         }
         Ok(())

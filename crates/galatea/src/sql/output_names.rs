@@ -1,8 +1,8 @@
 //! Names of output columns, which DataFusion requires to be different unless tables distinguish them.
 //!
 //! As in DuckDB, a further column of the name `a` is `a_1`, then `a_2`: `SELECT a, b AS a, * FROM t`. Tables
-//! distinguish columns of the outermost query only: `(SELECT * FROM t, u) AS q`, views and tables have `a` and
-//! `a_1`.
+//! distinguish columns of the outermost query only: `(SELECT * FROM t, u) AS q`, views and tables have `a`
+//! and `a_1`.
 //! Expressions that the planner would give one name, such as `sum(a)` and `sum(CAST(a AS DOUBLE))`, are named
 //! as the query spells them.
 
