@@ -29,8 +29,8 @@ policy! {
         /// Maximum number of threads per block. The more rows a step has, the longer are the runs that are
         /// written.
         threads: u32 = 1024,
-        /// The same for few partitions, whose runs are long: blocks share a multiprocessor, so that one reads
-        /// while another one writes.
+        /// Maximum number of threads per block if partitions are few. Their runs are long anyway, and two
+        /// blocks share a multiprocessor: one reads while the other one writes.
         threads_of_few: u32 = 512,
         /// Maximum number of partitions that are few.
         few: u32 = 128,

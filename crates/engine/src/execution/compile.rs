@@ -9,16 +9,11 @@
 //! estimate: a kernel can be used for fewer rows than it is bound to. If there are more rows, the run binds
 //! and compiles the pipeline again, and so do all pipelines above it, one after the other.
 //!
-//! A graph that has run before is not bound first. But its tables may have changed since: if a pipeline has
-//! to compile its kernel, the kernels of all pipelines that have not run are compiled before the next one
-//! runs.
-//!
 //! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
 //! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.
 
 use super::executor::{Executor, pairs_view};
 use super::pipeline_run::Run;
-use super::shapes::Shape;
 use super::source::{entries, parts};
 use crate::device::DeviceRuntime;
 use crate::graph::{KeyBounds, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
@@ -26,9 +21,12 @@ use crate::report::QueryStep;
 use crate::results::queue::ResultQueue;
 use futures::future::{BoxFuture, join, join_all};
 use futures::lock::Mutex as AsyncMutex;
-use galatea_codegen::bound::BoundPipeline;
-use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan};
-use galatea_expression::LookupSide;
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::build_plan::{ProbePlan, pairs_side};
+use galatea_codegen::sink::hash::slots_for;
+use galatea_codegen::strategy::Strategy;
+use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, kept_groups};
+use galatea_expression::{BuiltColumn, LookupSide};
 use galatea_store::TableView;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -36,6 +34,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tokio::task::JoinSet;
+
+/// Rows that a pipeline is expected to leave on the device if there is no estimate.
+const EXPECTED: u64 = 1 << 16;
+
+/// Pipelines are bound to this multiple of an estimate of their rows.
+const MARGIN: u64 = 4;
 
 /// The most rows that are expected: a chunk has at most 2^32.
 const MOST: u64 = 1 << 31;
@@ -59,26 +63,12 @@ impl Executor<'_> {
         if self.has_run(&device, graph.root()) {
             return;
         }
-        self.kernels.are_ahead();
         self.stamp_key_scans(graph, |_| true);
-        self.compile_all(graph, &device, started).await;
-    }
-
-    /// Compiles the kernels of the pipelines that have not run, if one that has run compiled its own.
-    pub(super) async fn compile_missing(&self, graph: &PipelineGraph) {
-        if self.kernels.are_missing()
-            && let Some(device) = self.device().await
-        {
-            self.compile_all(graph, &device, Instant::now()).await;
-        }
-    }
-
-    async fn compile_all(&self, graph: &PipelineGraph, device: &Arc<DeviceRuntime>, started: Instant) {
         let ahead = Ahead {
             compilers: Mutex::default(),
             shared: (graph.shared().into_keys().map(|id| (id, AsyncMutex::default()))).collect(),
         };
-        let _shape = self.bind_ahead(device, graph.root(), &ahead).await;
+        let _shape = self.bind_ahead(&device, graph.root(), &ahead).await;
         let load = started.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let mut compilers = ahead.compilers.into_inner();
@@ -117,9 +107,6 @@ impl Executor<'_> {
         ahead: &'s Ahead,
     ) -> BoxFuture<'s, Option<Shape>> {
         Box::pin(async move {
-            if let Some(shape) = self.kernels.shape(pipeline.id()) {
-                return Some(shape);
-            }
             let plan = pipeline.plan.resolved().ok()?;
             let matches = self.matches_ahead(pipeline, &plan).await;
             let sides = 0..pipeline.build_sides.len();
@@ -292,5 +279,146 @@ fn expected(pipeline: PipelineRef<'_>, shapes: &[Shape]) -> Option<TableView> {
         (PipelineSource::Pairs(_), [pairs]) => pairs_view(*pairs).ok(),
         (_, [rows]) => entries(*rows).ok(),
         _ => None,
+    }
+}
+
+/// The shape of a build side: kernels that look it up depend on nothing else of it.
+#[derive(Clone)]
+struct Shape {
+    side: Arc<LookupSide>,
+    /// The columns of a multimap join, if it is a part of one.
+    join: Option<JoinShape>,
+    /// The rows of pipelines that scan it.
+    rows: Entries,
+}
+
+/// The number of rows of a pipeline's result, from its bound pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entries {
+    /// At most this number, which is usually reached: possible groups, or slots for all of them.
+    Reached(u64),
+    /// Slots of a hash table that grows with its groups.
+    Growing {
+        /// Slots at the beginning.
+        least: u64,
+        /// Sufficient slots for the groups of all rows.
+        most: u64,
+    },
+    /// Some of this number of rows.
+    Among(u64),
+    /// Matches of this number of rows.
+    Matches(u64),
+}
+
+impl Entries {
+    /// The entries of a bound pipeline's result. `least_slots`: slots of a growing hash table at the
+    /// beginning.
+    fn of(bound: &BoundPipeline, least_slots: u64) -> Self {
+        match (&bound.strategy, &bound.result) {
+            (Strategy::Scalar, _) => Self::Reached(1),
+            (Strategy::Shared(layout), _) => Self::Reached(layout.groups),
+            (Strategy::Dense(layout), _) => Self::Reached(layout.groups),
+            (Strategy::Hash { overflows, .. }, ResultPlan::Aggregate { key: Some(key), .. }) => {
+                let most = slots_for(key.groups_among(bound.rows));
+                match overflows {
+                    true => Self::Growing {
+                        least: least_slots,
+                        most,
+                    },
+                    false => Self::Reached(most),
+                }
+            }
+            (_, ResultPlan::Probe(_) | ResultPlan::Mark(_)) => Self::Matches(bound.rows),
+            _ => Self::Among(bound.rows),
+        }
+    }
+
+    /// The expected number, given an estimate of the rows without free slots.
+    fn expected(self, estimate: Option<u64>) -> u64 {
+        let estimate = estimate.unwrap_or(EXPECTED).saturating_mul(MARGIN);
+        match self {
+            Self::Reached(rows) => rows,
+            Self::Growing { least, most } => slots_for(estimate).max(least).min(most),
+            Self::Among(rows) => estimate.min(rows),
+            Self::Matches(rows) => estimate.max(rows),
+        }
+    }
+}
+
+/// The columns of a part of a multimap join.
+#[derive(Clone)]
+enum JoinShape {
+    /// A multimap that provides these columns.
+    Multimap(Vec<BuiltColumn>),
+    /// Matches of the probe side with a multimap that provides these columns.
+    Pairs(ProbePlan, Vec<BuiltColumn>),
+}
+
+impl From<Arc<LookupSide>> for Shape {
+    fn from(side: Arc<LookupSide>) -> Self {
+        Self {
+            rows: Entries::Among(side.rows()),
+            side,
+            join: None,
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of a pipeline's result, if binding alone determines it. `sides` are the shapes of its build
+    /// sides.
+    fn of(bound: &BoundPipeline, sides: &[Self], least_slots: u64) -> Option<Self> {
+        let (side, join) = match &bound.result {
+            ResultPlan::Build(plan) => (plan.build_side(), None),
+            ResultPlan::BuildGroups(plan) => (plan.build_side(), None),
+            ResultPlan::Aggregate { .. } => (kept_groups::entries(bound).ok()?, None),
+            ResultPlan::Windows(plan) => (plan.build_side(), None),
+            ResultPlan::Store(plan) => (plan.build_side(), None),
+            ResultPlan::Multimap(plan) => {
+                (plan.build_side(), Some(JoinShape::Multimap(plan.columns.clone())))
+            }
+            ResultPlan::Probe(probe) => match &sides.get(probe.build_side)?.join {
+                Some(JoinShape::Multimap(columns)) => {
+                    let pairs = JoinShape::Pairs(probe.clone(), columns.clone());
+                    (pairs_side(probe, columns, None), Some(pairs))
+                }
+                _ => return None,
+            },
+            ResultPlan::Mark(mark) => match &sides.get(mark.build_side)?.join {
+                Some(JoinShape::Pairs(probe, columns)) => {
+                    (pairs_side(probe, columns, Some(mark.marking)), None)
+                }
+                _ => return None,
+            },
+            ResultPlan::Rows(_) | ResultPlan::Partition(_) => return None,
+        };
+        Some(Self {
+            side: Arc::new(side),
+            join,
+            rows: Entries::of(bound, least_slots),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_have_a_margin_within_bounds() {
+        let (few, many) = (Some(100), Some(u64::MAX));
+        assert_eq!(Entries::Reached(7).expected(many), 7);
+        let growing = Entries::Growing {
+            least: 1024,
+            most: 1 << 20,
+        };
+        assert_eq!(growing.expected(few), 1024);
+        assert_eq!(growing.expected(Some(1000)), 8192);
+        assert_eq!(growing.expected(many), 1 << 20);
+        assert_eq!(growing.expected(None), 1 << 19);
+        assert_eq!(Entries::Among(1000).expected(few), 400);
+        assert_eq!(Entries::Among(1000).expected(many), 1000);
+        assert_eq!(Entries::Matches(1000).expected(few), 1000);
+        assert_eq!(Entries::Matches(1000).expected(Some(5000)), 20_000);
     }
 }

@@ -3,7 +3,6 @@
 
 use super::error::Failure;
 use super::executor::Executor;
-use super::shapes::GraphKernels;
 use super::shared_builds::SharedBuilds;
 use crate::graph::{CountInputs, KeptCounts, PipelineRef, PipelineSource, counting};
 use crate::joins::build_table::SideRows;
@@ -55,7 +54,6 @@ impl Executor<'_> {
             returns: counting.id(),
             builds: Mutex::default(),
             shared: SharedBuilds::default(),
-            kernels: GraphKernels::default(),
             ready: Arc::clone(&self.ready),
             cancelled: Arc::clone(&self.cancelled),
             ..*self

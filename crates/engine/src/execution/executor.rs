@@ -13,7 +13,6 @@ use super::build_sides;
 use super::error::Failure;
 use super::graph_cache::Ready;
 use super::pipeline_run::{Output, Run};
-use super::shapes::GraphKernels;
 use super::shared_builds::SharedBuilds;
 use super::source::{entries, load, parts, surviving};
 use crate::config::{GalateaConfig, ParquetDecoding};
@@ -87,8 +86,6 @@ pub(crate) struct Executor<'a> {
     pub ready: Arc<Mutex<Ready>>,
     /// Build sides with several readers; empty if each build side of the graph has one.
     pub shared: SharedBuilds,
-    /// The kernels of the graph.
-    pub kernels: GraphKernels,
 }
 
 /// A pipeline to run.
@@ -253,7 +250,6 @@ impl Executor<'_> {
             builds: Mutex::default(),
             ready: Arc::default(),
             shared: SharedBuilds::default(),
-            kernels: GraphKernels::default(),
             ..*self
         };
         let mut report = executor.return_rows_of(&graph).await?;
@@ -277,7 +273,6 @@ impl Executor<'_> {
         let sides = sides.map(|number| self.side(pipeline, number, looked_up(&lookups, number)));
         let sides = try_join_all(sides).await?;
         let _turn = self.shared.turn(pipeline).await;
-        self.compile_missing(pipeline.graph()).await;
         let rows: Vec<u64> = pipeline
             .row_sides
             .clone()
@@ -493,11 +488,8 @@ impl Executor<'_> {
         let built = pipeline.graph().pipeline(build.pipeline);
         match self.run(built, true).await {
             Ok((Output::Built(table), report)) => {
-                let compiled = !report.compiled.starts_with("memory");
                 self.builds.lock().push(report);
-                let rows = SideRows::built(*table);
-                self.kernels.ran(build.pipeline, &rows, compiled);
-                Ok(rows)
+                Ok(SideRows::built(*table))
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
             Err(failure) => Err(of_side(source, failure)),

@@ -35,7 +35,6 @@ mod partition_choice;
 mod partition_run;
 mod parts;
 mod pipeline_run;
-pub(crate) mod shapes;
 pub(crate) mod shared_builds;
 mod sinks;
 mod slice_marks;

@@ -46,14 +46,6 @@ impl SideRows {
         }
     }
 
-    /// Whether it is a part of a multimap join.
-    pub(crate) fn is_joined(&self) -> bool {
-        match self {
-            Self::Collected(_) => false,
-            Self::Built(table) => matches!(table.lock().content, Content::Join(_)),
-        }
-    }
-
     /// The numbers of rows and matches of a join.
     pub(crate) fn pair_sizes(&self) -> Option<PairSizes> {
         match self {

@@ -362,49 +362,6 @@ async fn kernels_over_groups_and_matches_are_compiled_before_it_runs() {
     }
 }
 
-/// If the first pipeline of a known graph lacks its kernel, because its columns have been loaded again, the
-/// other kernels are compiled together, before the next pipeline runs.
-#[tokio::test]
-async fn missing_kernels_of_a_known_graph_are_compiled_together() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("g.parquet");
-    let path = path.display();
-    let pair = Pair::new(&[STRICT, BUILT]);
-    let write = format!(
-        "COPY (SELECT value AS k, CASE WHEN value < 7000 THEN value % 50 ELSE value * 5000000000 END AS a \
-         FROM generate_series(1, 8000)) TO '{path}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '500')"
-    );
-    answer(&pair.cpu, &write).await;
-    for ctx in [&pair.cpu, &pair.gpu] {
-        answer(
-            ctx,
-            &format!("CREATE EXTERNAL TABLE g STORED AS PARQUET LOCATION '{path}'"),
-        )
-        .await;
-    }
-    let sql = "SELECT d, count(*) FROM (SELECT c, max(b) AS d FROM (SELECT b, sum(n) AS c FROM \
-        (SELECT a AS b, count(*) AS n FROM g WHERE k <= 400 GROUP BY a) GROUP BY b) GROUP BY c) GROUP BY d";
-    let first = reports(&pair, sql).await;
-    assert!(first.len() > 3, "several pipelines: {first:?}");
-    // The first query has loaded one row group. These load enough of them that all are loaded.
-    for other in [
-        "SELECT sum(a) FROM g WHERE k > 3000",
-        "SELECT sum(a), max(k) FROM g WHERE k > 100",
-        "SELECT sum(a), sum(k) FROM g",
-    ] {
-        answer(&pair.gpu, other).await;
-    }
-    let second = reports(&pair, sql).await;
-    let is_new = |report: &&RunReport| !report.compiled.starts_with("memory");
-    let own = second
-        .iter()
-        .filter(is_new)
-        .filter(|report| report.ahead.is_zero());
-    let ahead = second.iter().filter(|report| !report.ahead.is_zero());
-    assert_eq!((own.count(), ahead.count() > 1), (1, true), "{second:?}");
-    pair.check(sql, false, "compiled together").await;
-}
-
 /// CPU operators collect a build side before the kernels are compiled, and its keys repeat. Its plan, which
 /// distributes rows over partitions, runs once, and the refusal counts as it would during the run.
 #[tokio::test]

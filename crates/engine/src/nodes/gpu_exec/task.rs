@@ -8,7 +8,6 @@ use crate::device::RunError;
 use crate::execution::attempt::{LastResort, LastStep, repeat_async};
 use crate::execution::error::Failure;
 use crate::execution::executor::Executor;
-use crate::execution::shapes::GraphKernels;
 use crate::execution::shared_builds::SharedBuilds;
 use crate::execution::source::store_error;
 use crate::facts::ByteCount;
@@ -277,7 +276,6 @@ impl Task {
             builds: Mutex::default(),
             ready: Arc::default(),
             shared: SharedBuilds::default(),
-            kernels: GraphKernels::default(),
         };
         executor.return_rows(&self.graph).await
     }

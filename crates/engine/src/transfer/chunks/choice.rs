@@ -261,16 +261,16 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
     /// The position of the chunk that another run has put into a slot most recently: the last one of
     /// consecutive chunks in slots. From there on, both read the same chunks at the same time.
     fn most_recent(&self, away: &[(usize, Pages)]) -> usize {
-        let streamed: Vec<bool> = away.iter().map(|(chunk, _)| self.is_streamed(*chunk)).collect();
+        let is_streamed = |(chunk, pages): &(usize, Pages)| {
+            let mut missing = pages.iter().enumerate().filter(|(_, page)| page.is_none());
+            missing.any(|(k, _)| {
+                let identity = &self.view.columns[k].chunks[*chunk].identity;
+                self.runtime.streamed().has(identity)
+            })
+        };
+        let streamed: Vec<bool> = away.iter().map(is_streamed).collect();
         let last = |position: &usize| streamed[*position] && !streamed[(position + 1) % streamed.len()];
         (0..streamed.len()).find(last).unwrap_or(0)
-    }
-
-    /// Whether another run has a column of the chunk that is not in device memory in a slot.
-    fn is_streamed(&self, chunk: usize) -> bool {
-        let streamed = self.runtime.streamed();
-        self.missing(chunk)
-            .any(|k| streamed.has(&self.view.columns[k].chunks[chunk].identity))
     }
 
     /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its
