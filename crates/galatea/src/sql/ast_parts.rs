@@ -94,13 +94,28 @@ pub(super) fn name_as_spelled(item: &mut SelectItem) -> Option<Ident> {
 /// An expression as the query spells it, without parentheses around it, and with names in lower case unless
 /// they are in quotes.
 pub(super) fn spelled(expression: &Expr) -> String {
-    let mut inner = expression;
-    while let Expr::Nested(nested) = inner {
-        inner = nested;
-    }
-    let mut copy = inner.clone();
+    let mut copy = without_parentheses(expression).clone();
     let ControlFlow::Continue(()) = visit_mut(&mut copy, &mut LowerCase);
     copy.to_string()
+}
+
+/// An expression without the parentheses around it.
+pub(super) fn without_parentheses(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Nested(inner) => without_parentheses(inner),
+        expression => expression,
+    }
+}
+
+/// The call, if an expression is a call of the function of this name.
+pub(super) fn called<'e>(expression: &'e Expr, name: &str) -> Option<&'e Function> {
+    let Expr::Function(function) = expression else {
+        return None;
+    };
+    match function.name.0.as_slice() {
+        [part] if key(part.as_ident()?) == name => Some(function),
+        _ => None,
+    }
 }
 
 /// Writes the names of columns and functions in lower case unless they are in quotes.

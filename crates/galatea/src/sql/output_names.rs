@@ -146,7 +146,7 @@ impl Name {
     }
 }
 
-fn is_column(expr: &Expr) -> bool {
+pub(super) fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 

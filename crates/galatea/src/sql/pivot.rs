@@ -11,7 +11,7 @@ use super::{SqlError, ast_parts};
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use ast_parts::{alias, call, each_part, key, named, parsed_query, text};
+use ast_parts::{alias, call, called, each_part, key, named, parsed_query, text};
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -34,16 +34,7 @@ fn wrong(problem: impl Into<String>) -> DataFusionError {
 
 /// The arguments of a call of this function.
 fn arguments_of<'a>(expression: &'a Expr, name: &str) -> Option<Vec<&'a Expr>> {
-    let Expr::Function(function) = expression else {
-        return None;
-    };
-    let [part] = function.name.0.as_slice() else {
-        return None;
-    };
-    if part.as_ident()?.value != name {
-        return None;
-    }
-    let FunctionArguments::List(list) = &function.args else {
+    let FunctionArguments::List(list) = &called(expression, name)?.args else {
         return None;
     };
     let expressions = list.args.iter().map(|argument| match argument {

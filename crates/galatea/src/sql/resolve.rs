@@ -18,7 +18,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Cte, Query, SetExpr, TableFactor, VisitorMut, With};
 use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
-use std::collections::HashSet;
+use std::mem;
 use std::ops::ControlFlow;
 
 /// Levels of stack that a rewrite may take beside the visit of the statement.
@@ -44,10 +44,9 @@ pub(super) async fn resolve(text: &str, statement: &mut Statement, state: &Sessi
             with_stack_for(text, || {
                 let mut visit = Visit {
                     state,
-                    is_query: is_query(statement),
                     levels,
                     frames: Vec::new(),
-                    unnamed: HashSet::new(),
+                    outer: is_query(statement),
                     at: 0,
                     done,
                     answer: answer.take(),
@@ -135,17 +134,18 @@ struct Frame {
     queries: Vec<usize>,
     /// The number of its queries that the visited part can name.
     visible: usize,
+    /// Whether tables distinguish the columns of the query.
+    outer: bool,
 }
 
 struct Visit<'s> {
     state: &'s SessionState,
-    is_query: bool,
     /// The most levels of an expression, whose copies take stack for each.
     levels: usize,
     frames: Vec<Frame>,
-    /// The addresses of the queries of tables without a name: the query around such a table can name the
-    /// tables in it.
-    unnamed: HashSet<usize>,
+    /// Whether the tables of the next visited query distinguish its columns: of the outermost query, and of a
+    /// table without a name.
+    outer: bool,
     /// The number of parts before, and of those that are done.
     at: usize,
     done: usize,
@@ -226,9 +226,7 @@ impl Visit<'_> {
 
     /// Gives the columns of a SELECT, and its aggregates, different names.
     fn names(&mut self, query: &mut Query, number: usize) -> ControlFlow<Stop> {
-        let address = std::ptr::from_ref::<Query>(query).addr();
-        let outermost = self.is_query && self.frames.len() == 1;
-        let outer = outermost || self.unnamed.contains(&address);
+        let outer = self.frames.last().is_some_and(|frame| frame.outer);
         let Some((select, mut order)) = merged_columns::with_order(query, number) else {
             return ControlFlow::Continue(());
         };
@@ -290,6 +288,7 @@ impl VisitorMut for Visit<'_> {
             queries: queries.collect(),
             with: query.with.clone(),
             visible: 0,
+            outer: mem::take(&mut self.outer),
         });
         ControlFlow::Continue(())
     }
@@ -311,14 +310,7 @@ impl VisitorMut for Visit<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Stop> {
-        if let TableFactor::Derived {
-            subquery,
-            alias: None,
-            ..
-        } = factor
-        {
-            self.unnamed.insert(std::ptr::from_ref::<Query>(subquery).addr());
-        }
+        self.outer = matches!(factor, TableFactor::Derived { alias: None, .. });
         ControlFlow::Continue(())
     }
 

@@ -4,10 +4,11 @@
 //! Names are in lower case unless they are in quotes. A column of a table keeps its name. A subquery in an
 //! expression is left as it is, since the names of its columns are not visible.
 
-use super::ast_parts::{item_expression, key, name_as_spelled};
+use super::ast_parts::{called, item_expression, name_as_spelled, without_parentheses};
 use super::clause_parts::PIVOT;
 use super::column_lists::has_list;
 use super::flow_mut;
+use super::output_names::is_column;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, VisitorMut};
 use std::convert::Infallible;
@@ -65,7 +66,7 @@ impl VisitorMut for Names {
         let pivots = items
             .iter()
             .filter_map(item_expression)
-            .any(|expr| calls(expr, PIVOT));
+            .any(|expr| called(expr, PIVOT).is_some());
         if self.parts.last() != Some(&Part::Subquery) && !pivots {
             items
                 .iter_mut()
@@ -81,26 +82,9 @@ impl VisitorMut for Names {
 /// Whether an item is one column without a name. `unnest` of a struct returns a column for each field.
 fn is_computed(item: &SelectItem) -> bool {
     match item {
-        SelectItem::UnnamedExpr(expr) => !is_column(expr) && !calls(expr, "unnest") && !has_list(expr),
-        _ => false,
-    }
-}
-
-fn is_column(expression: &Expr) -> bool {
-    match expression {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
-        Expr::Nested(inner) => is_column(inner),
-        _ => false,
-    }
-}
-
-/// Whether an expression is a call of the function of this name.
-fn calls(expression: &Expr, name: &str) -> bool {
-    let Expr::Function(function) = expression else {
-        return false;
-    };
-    match function.name.0.as_slice() {
-        [part] => part.as_ident().is_some_and(|called| key(called) == name),
+        SelectItem::UnnamedExpr(expr) => {
+            !is_column(without_parentheses(expr)) && called(expr, "unnest").is_none() && !has_list(expr)
+        }
         _ => false,
     }
 }
