@@ -110,6 +110,11 @@ async fn columns_with_not_null_and_keys_stay_required() {
             let error = rows(&ctx, sql).await.expect_err(sql);
             assert!(error.contains(problem), "{sql}\n{error}");
         }
+        // A plan of DataFusion, whose columns have not been numbered.
+        let sql = "CREATE TABLE bad AS SELECT r.a, k.a FROM r JOIN k ON r.a = k.a";
+        let plan = ctx.state().create_logical_plan(sql).await.expect("a plan");
+        let error = galatea::execute(&ctx, plan).await.expect_err(sql).to_string();
+        assert!(error.contains("two columns 'a'"), "{error}");
         let error = rows(&ctx, "SELECT * FROM bad").await.expect_err("no table");
         assert!(error.contains("bad"), "{error}");
     }
