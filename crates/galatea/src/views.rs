@@ -89,8 +89,8 @@ impl PlannedViews {
         planned.views.retain(|_, view| !view.is::<InvalidView>());
     }
 
-    /// The view with that definition. A view that cannot be planned has the columns `known` and fails when it
-    /// is read, so that catalogs can list it.
+    /// The view with that definition. If it cannot be planned, the result has the columns `known`, so that
+    /// catalogs can list it, and reading it fails.
     ///
     /// # Errors
     /// The view is nested in itself.

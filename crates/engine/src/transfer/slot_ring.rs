@@ -111,7 +111,8 @@ impl<'r> SlotRing<'r> {
         })
     }
 
-    /// The position of the first chunk that passes through the slots.
+    /// Lets the chunk at `position` be the first that passes through the slots. It gets the slot of
+    /// [`Self::place`].
     pub(crate) fn begin_at(&mut self, position: usize) {
         self.free.rotate_left(position % self.slots.len());
     }
