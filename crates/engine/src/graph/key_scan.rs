@@ -12,7 +12,7 @@ use arrow::compute::{cast, max, min};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_int64_array;
 use datafusion::common::{Result, exec_err};
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
@@ -25,7 +25,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::TryStreamExt;
-use galatea_store::FileStamp;
+use galatea_store::{FileStamp, parquet_source};
 use parking_lot::Mutex;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -142,7 +142,7 @@ fn files_below(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> {
     }
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
-        config.file_source.downcast_ref::<ParquetSource>()?;
+        parquet_source(config.file_source().as_ref())?;
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
         let rows = statistics.ok()?.num_rows;
         let is_small = rows.get_value().is_some_and(|rows| *rows <= MAX_ROWS);

@@ -8,7 +8,6 @@ use datafusion::arrow::array::{
     ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
 };
 use datafusion::arrow::compute::take_record_batch;
-use datafusion::prelude::ParquetReadOptions;
 
 use crate::column_cache::SETTLED;
 use crate::compare::{answer, same};
@@ -58,8 +57,8 @@ pub(crate) async fn register(bed: &Bed, name: &str, rows: &RecordBatch) {
     let path = path.display().to_string();
     for session in [&bed.pair.cpu, &bed.pair.gpu] {
         session.deregister_table(name).expect("no error");
-        let registered = session.register_parquet(name, &path, ParquetReadOptions::default());
-        registered.await.expect("a file");
+        let create = format!("CREATE EXTERNAL TABLE {name} STORED AS PARQUET LOCATION '{path}'");
+        answer(session, &create).await;
     }
 }
 
