@@ -6,6 +6,7 @@
 //! window_filters rewrites FILTER of window functions to arguments
 //! spilling_join  hash joins on the CPU that exceed the memory pool
 //! repartition_memory  a memory pool that lets repartitions grow
+//! late_columns   scans that decode the columns of their filter first
 //! checks         overflow is an error; operands raise errors only for the rows that need them
 //! hive_table     tables of files in folders `key=value`
 //! corrections    rules for queries that DataFusion answers wrongly
@@ -47,6 +48,7 @@ pub mod history;
 pub mod hive_table;
 pub mod join_order;
 pub mod joins;
+pub mod late_columns;
 pub mod metrics;
 pub mod nodes;
 pub mod placement;

@@ -116,6 +116,7 @@ pub use galatea_engine::stream;
 use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};
 use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
+use galatea_engine::late_columns::DecodeFiltersFirst;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice, RefuseEndless};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
 use galatea_engine::session::Session;
@@ -234,7 +235,8 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
 /// 1. checks of arithmetic, before all other rules,
 /// 2. join order and placement, after `aggregate_statistics`: rules that repartition and push down run later
 ///    and take GPU subtrees into account,
-/// 3. guards of the operators that remain on the CPU,
+/// 3. guards of the operators that remain on the CPU, and scans that decode the columns of their filter
+///    first,
 /// 4. the refusal of streams that would never return a row, before DataFusion's check,
 /// 5. hash joins on the CPU that spill, then the annotation of the finished plan, as the last rule.
 fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
@@ -273,6 +275,7 @@ fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     rules.insert(sorts + 2, Arc::new(GrowStack));
     rules.insert(early, Arc::new(GuardOperands));
     rules.push(Arc::new(NameErrors));
+    rules.push(Arc::new(DecodeFiltersFirst));
     rules.push(Arc::new(GrowStack));
     rules
 }

@@ -7,6 +7,7 @@
 mod cases;
 mod correlated;
 mod floats;
+mod late_columns;
 mod memberships;
 mod null_keys;
 mod offsets;

@@ -1,0 +1,108 @@
+//! A rule for scans of Parquet files on the CPU: pages of most columns are decoded only for rows that pass
+//! the filter.
+//!
+//! DataFusion decodes all columns of a scan before it filters, unless `pushdown_filters` is set. Then it
+//! decodes the columns of the filter first, and the pages of the others only if they have rows that pass:
+//! faster for a scan of many columns, and somewhat slower for one of few (ClickBench, 4 million rows: 0.35
+//! times as long for all 105 columns, 1.0 to 1.6 times for the columns of most other queries). This rule sets
+//! the option for each scan by its columns. The filter may be one that a first-rows operator tightens while
+//! it runs.
+
+use crate::checks::may_raise;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use galatea_store::{guarded_as, parquet_source};
+use std::sync::Arc;
+
+/// The bytes of the other columns of a row, as a multiple of those of the filter's columns, from which on the
+/// filter's columns are decoded first.
+const WORTH: usize = 8;
+
+/// Expected bytes of a value of variable width.
+const VARIABLE: usize = 32;
+
+/// Decodes the columns of filters first in scans of many columns. Runs after filters are pushed down.
+#[derive(Debug, Default)]
+pub struct DecodeFiltersFirst;
+
+impl PhysicalOptimizerRule for DecodeFiltersFirst {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let changed = plan.transform_up(|plan| {
+            Ok(match filters_first(&plan) {
+                Some(scan) => Transformed::yes(scan),
+                None => Transformed::no(plan),
+            })
+        });
+        Ok(changed?.data)
+    }
+
+    fn name(&self) -> &str {
+        "galatea_decode_filters_first"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The scan that decodes the columns of its filter first; `None` if this does not pay, or another plan.
+fn filters_first(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let source = parquet_source(files.file_source().as_ref())?;
+    let table = source.table_parquet_options();
+    let schema = files.file_source().table_schema().table_schema();
+    let filter = source.filter()?;
+    let is_safe = |condition: &&PhysicalExprRef| {
+        condition.is::<DynamicFilterPhysicalExpr>() || !may_raise(condition, schema)
+    };
+    let columns = collect_columns(&filter);
+    let filtered: Vec<usize> = columns.iter().map(|column| column.index()).collect();
+    // Galatea's filters compare floats by their total order, and NaN once.
+    let compares_floats = filtered.iter().any(|column| is_float(schema, *column));
+    if table.global.pushdown_filters || filtered.is_empty() || compares_floats {
+        return None;
+    }
+    // The decoder evaluates a condition for rows that an earlier one, which it cannot evaluate, excludes.
+    if !split_conjunction(&filter).iter().all(is_safe) {
+        return None;
+    }
+    let read = files.file_source().projection()?.column_indices();
+    let others = read.iter().filter(|column| !filtered.contains(column));
+    let others: usize = others.map(|column| width(schema, *column)).sum();
+    let first: usize = filtered.iter().map(|column| width(schema, *column)).sum();
+    if others < WORTH * first {
+        return None;
+    }
+    let source = Arc::new(source.clone().with_pushdown_filters(true));
+    let source = guarded_as(files.file_source().as_ref(), source);
+    let files = FileScanConfigBuilder::from(files.clone()).with_source(source);
+    Some(DataSourceExec::from_data_source(files.build()))
+}
+
+fn is_float(schema: &Schema, column: usize) -> bool {
+    let field = schema.fields().get(column);
+    field.is_some_and(|field| field.data_type().is_floating())
+}
+
+/// Expected bytes of a value.
+fn width(schema: &Schema, column: usize) -> usize {
+    let data_type = schema.fields().get(column).map(|field| field.data_type());
+    match data_type {
+        None | Some(DataType::Boolean) => 1,
+        Some(data_type) => data_type.primitive_width().unwrap_or(VARIABLE),
+    }
+}

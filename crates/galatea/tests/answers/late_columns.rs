@@ -1,0 +1,108 @@
+//! Scans of Parquet files that decode the columns of their filter first, compared with tables in memory.
+
+use crate::{rows, session};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// A table of 24 columns. Most are text.
+const TABLE: &str = "CREATE TABLE t AS SELECT value AS id, value % 97 AS g, \
+    CASE WHEN value % 7 = 0 THEN NULL ELSE value % 1000 END AS n, \
+    'url ' || (value * 7919 % 5003) AS u, \
+    CAST(value % 13 AS DOUBLE) - 6 AS f, \
+    to_timestamp(value * 7919 % 10007) AS ts, \
+    CAST(value % 1000 AS DECIMAL(12, 2)) AS d, value % 3 = 0 AS b, make_array(value, value + 1) AS l, \
+    named_struct('x', value % 5, 'y', 'a' || value) AS st, COLUMNS_OF_TEXT FROM generate_series(1, 10000)";
+
+/// A query, and whether its scan decodes the columns of the filter first.
+const QUERIES: &[(&str, bool)] = &[
+    ("SELECT * FROM t WHERE u LIKE '%99%'", true),
+    ("SELECT * FROM t WHERE n = 500", true),
+    ("SELECT * FROM t WHERE n IS NULL AND g = 5", true),
+    (
+        "SELECT * FROM t WHERE id <= 3000 AND u LIKE '%1' ORDER BY ts LIMIT 10",
+        true,
+    ),
+    ("SELECT * FROM t ORDER BY ts LIMIT 7", true),
+    ("SELECT * FROM t ORDER BY ts DESC, id LIMIT 7 OFFSET 5", true),
+    ("SELECT * FROM t WHERE d = 12.00 AND b", true),
+    ("SELECT * FROM t WHERE n IN (1, 2, 3) OR g = 96", true),
+    ("SELECT * FROM t WHERE id > 10000", false),
+    ("SELECT * FROM t WHERE id < 5 OR u = 'url 7'", true),
+    (
+        "SELECT count(*), max(c3), min(c9), max(c12), min(u) FROM t WHERE g = 11",
+        true,
+    ),
+    (
+        "SELECT g, max(c3), min(c9), max(c12), min(u) FROM t WHERE n > 900 GROUP BY g ORDER BY g",
+        true,
+    ),
+    ("SELECT * FROM t WHERE f > 5", false),
+    ("SELECT * FROM t WHERE n <> 0 AND 1000 / n > 400", false),
+    ("SELECT * FROM t WHERE st['x'] <> 0 AND 10 / st['x'] > 4", false),
+    ("SELECT * FROM t WHERE l[1] % 1000 = 3", false),
+    (
+        "SELECT u, count(*) FROM t WHERE u LIKE '%99%' GROUP BY u ORDER BY u",
+        false,
+    ),
+    (
+        "SELECT a.* FROM t a JOIN t b ON a.id = b.id AND b.g = 3 WHERE a.n > 990",
+        true,
+    ),
+    (
+        "SELECT * FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.id = a.id + 1 AND b.n = 17) AND a.g < 50",
+        true,
+    ),
+];
+
+fn create() -> String {
+    let text: Vec<String> = (0..14)
+        .map(|k| format!("'text {k} of ' || value AS c{k}"))
+        .collect();
+    TABLE.replace("COLUMNS_OF_TEXT", &text.join(", "))
+}
+
+/// The number of rows that scans of a plan have excluded while they decoded pages.
+fn excluded(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let own = plan
+        .metrics()
+        .and_then(|metrics| metrics.sum_by_name("pushdown_rows_pruned"));
+    let below: usize = plan.children().into_iter().map(excluded).sum();
+    own.map_or(0, |value| value.as_usize()) + below
+}
+
+async fn run(ctx: &SessionContext, sql: &str) -> usize {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    let plan = frame.create_physical_plan().await.expect("a physical plan");
+    collect(Arc::clone(&plan), ctx.task_ctx())
+        .await
+        .expect("an answer");
+    excluded(&plan)
+}
+
+#[tokio::test]
+async fn filters_are_decoded_first_in_wide_scans() {
+    for partitions in [1, 4] {
+        let [memory, files] = [(); 2].map(|()| session("cpu", partitions));
+        rows(&memory, &create()).await.expect("a table");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.parquet");
+        let copy = format!(
+            "COPY t TO '{}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '3000', \
+             'format.data_page_row_count_limit' '250', 'format.write_batch_size' '250')",
+            path.display()
+        );
+        rows(&memory, &copy).await.expect("a file");
+        let table = format!(
+            "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'",
+            path.display()
+        );
+        rows(&files, &table).await.expect("a table");
+        for (sql, first) in QUERIES {
+            let expected = rows(&memory, sql).await.expect(sql);
+            assert_eq!(rows(&files, sql).await.expect(sql), expected, "{sql}");
+            let excluded = run(&files, sql).await;
+            assert_eq!(excluded > 0, *first, "{excluded} rows are excluded: {sql}");
+        }
+    }
+}
