@@ -344,7 +344,7 @@ fn strings(mut page: &[u8], count: usize, utf8: bool) -> Option<Arena> {
     for _ in 0..count {
         let length = page.try_get_u32_le().ok()? as usize;
         let (value, rest) = page.split_at_checked(length)?;
-        if utf8 && std::str::from_utf8(value).is_err() {
+        if utf8 && simdutf8::basic::from_utf8(value).is_err() {
             return None;
         }
         values.push(value);
