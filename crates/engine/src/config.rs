@@ -173,10 +173,10 @@ settings! {
         /// launch after the copies of each: on, off, or auto, which does so for chunk sizes that
         /// `galatea calibrate` has measured to be faster this way. Small chunks may be.
         "tuning.persistent_scan" => pub persistent_scan: PersistentScan = PersistentScan::Auto,
-        /// Whether queries that transfer the same columns at the same time read each chunk in the slot of the
-        /// query that transfers it first. A query then begins at the chunk that others transfer, if the order
-        /// of chunks has no effect on its result.
-        "tuning.share_chunks" => pub share_chunks: Switch = Switch(true),
+        /// Whether aggregates follow the scan of another query that transfers their columns, if the columns
+        /// exceed device memory: each chunk is transferred once, and all queries read it. A query then begins
+        /// at the chunk that the other one transfers next.
+        "tuning.shared_scans" => pub shared_scans: Switch = Switch(true),
         /// How chunks of columns are transferred to the device. pinned: copies from memory that stays pinned.
         /// pieces: the same in pieces of 1 MiB. staged: the host copies to pinned buffers first. pageable:
         /// the driver does. dynamic-pinning: memory is pinned for each copy, which waits for all work of the

@@ -64,13 +64,8 @@ impl ChunkTable {
 }
 
 /// The words of a column of a chunk.
-pub(crate) fn column_words(chunk: &Chunk, at: ChunkAddresses) -> [u64; COLUMN_WORDS] {
+fn column_words(chunk: &Chunk, at: ChunkAddresses) -> [u64; COLUMN_WORDS] {
     [at.data, at.validity, chunk.base as u64, at.offsets]
-}
-
-/// The first word of column `k` in the words of a chunk.
-pub(crate) fn column_start(k: usize) -> usize {
-    CHUNK_HEADER_WORDS + k * COLUMN_WORDS
 }
 
 /// Inputs of a launch besides columns: the chunk table and the lookup tables, in device memory.

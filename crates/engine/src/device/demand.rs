@@ -166,6 +166,7 @@ impl Estimate {
             weighted: self.weighted(),
             peak: self.peak(),
             regions,
+            follows: false,
         }
     }
 }
@@ -390,6 +391,21 @@ impl Demands {
     pub(crate) fn share_passed(&self, shape: u64) -> Option<f64> {
         let seen = self.observed(shape)?.quantities;
         Some(seen.passed / seen.rows.max(1) as f64)
+    }
+
+    /// Whether an earlier run of this shape was measured, and had memory for all groups from its start.
+    pub(crate) fn holds_all_groups(&self, shape: u64) -> bool {
+        let sink = self.observed(shape).map(|run| run.sink);
+        matches!(
+            sink,
+            Some(
+                SinkMemory::Fixed(_)
+                    | SinkMemory::Table {
+                        fully_sized: true,
+                        ..
+                    }
+            )
+        )
     }
 
     /// Records the measurements of the second half of a partitioned pipeline, which reads the rows that the

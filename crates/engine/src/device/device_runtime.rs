@@ -4,7 +4,7 @@ use super::calibration::Calibrated;
 use super::demand::{DemandPolicy, Demands};
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
-use super::streamed::StreamedChunks;
+use super::shared_scan::SharedScans;
 use super::{RunError, calibration};
 use crate::config::ParquetDecoding;
 use crate::metrics::DeviceUse;
@@ -29,7 +29,7 @@ pub struct DeviceRuntime {
     pub(crate) device: Device,
     pub(crate) memory: MemoryManager,
     launches: Launches,
-    streamed: StreamedChunks,
+    shared_scans: SharedScans,
     demands: Demands,
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
@@ -91,7 +91,7 @@ impl DeviceRuntime {
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),
-            streamed: StreamedChunks::default(),
+            shared_scans: SharedScans::default(),
             demands: Demands::default(),
             page_decoder: PageDecoder::new(&device, link_rate(calibration.as_ref())),
             calibration: Mutex::new(calibration),
@@ -106,9 +106,9 @@ impl DeviceRuntime {
         })
     }
 
-    /// The chunks in the slots of runs.
-    pub(crate) fn streamed(&self) -> &StreamedChunks {
-        &self.streamed
+    /// The scans that runs share.
+    pub(crate) fn shared_scans(&self) -> &SharedScans {
+        &self.shared_scans
     }
 
     /// The device.

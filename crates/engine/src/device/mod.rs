@@ -8,6 +8,7 @@
 //! kernel_times    times of compiling or loading kernels, for the cost model
 //! chunk_table     inputs of a launch besides columns: chunks, lookup tables
 //! launches        the inputs of earlier launches over the same pages
+//! shared_scan     scans of one run that other runs follow
 //! demand          the memory demand of a pipeline, predicted, then measured
 //! persistent      the number of running stream kernels
 //! error           the reasons why a run has no result
@@ -25,7 +26,7 @@ mod kernel_times;
 pub(crate) mod launches;
 pub(crate) mod persistent;
 pub(crate) mod prepared;
-pub(crate) mod streamed;
+pub(crate) mod shared_scan;
 
 pub use activity::{DeviceActivity, DeviceCeilings, RegionContent};
 pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};

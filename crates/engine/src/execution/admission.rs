@@ -49,7 +49,10 @@ impl Run<'_> {
         let (inputs, regions) = self.inputs();
         let demand = match naive {
             true => Demand::default(),
-            false => self.estimate(None, inputs).demand(regions),
+            false => Demand {
+                follows: self.may_follow(inputs),
+                ..self.estimate(None, inputs).demand(regions)
+            },
         };
         let name = PipelineName::new(self.pipeline.number(), self.name());
         let (priority, came) = (self.config.priority.priority(), Instant::now());
@@ -74,6 +77,8 @@ impl Run<'_> {
                 strategy = report.strategy,
                 rows = report.rows,
                 launches = report.launches,
+                shared_chunks = report.shared_chunks,
+                link_bytes = report.link_bytes,
                 transfer = ?report.transfer,
                 kernel = ?report.kernel,
                 total = ?came.elapsed(),
@@ -301,6 +306,10 @@ impl Run<'_> {
             let mut progress = match pass {
                 Pass::Done(output) => return Ok(output),
                 Pass::GaveWay(progress) => progress,
+                Pass::Followed(progress) => {
+                    pass = self.pass(pipeline, streams, admitted, keep, &sides, *progress, report)?;
+                    continue;
+                }
             };
             report.preemptions += 1;
             sides.park();

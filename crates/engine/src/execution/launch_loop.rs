@@ -7,6 +7,7 @@ use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
 use crate::device::demand::Estimate;
 use crate::device::prepared::Prepared;
+use crate::device::shared_scan::Role;
 use crate::device::{QueryStreams, RunError};
 use crate::joins::build_table::BuiltSides;
 use crate::report::{QueryStep, RunReport};
@@ -41,6 +42,8 @@ pub(super) struct Progress<'a> {
     morsels: u64,
     /// Estimate of the memory that it will use.
     estimate: Option<Estimate>,
+    /// The chunks that are left after the run has followed a scan of another run; `None` before.
+    left: Option<Vec<usize>>,
 }
 
 impl Progress<'_> {
@@ -52,6 +55,7 @@ impl Progress<'_> {
             order: None,
             morsels: 0,
             estimate,
+            left: None,
         }
     }
 }
@@ -62,10 +66,12 @@ pub(super) enum Pass<'a> {
     Done(Output),
     /// The regions of the run are parked, and none of its pages is pinned.
     GaveWay(Box<Progress<'a>>),
+    /// It has followed the scan of another run until its end.
+    Followed(Box<Progress<'a>>),
 }
 
 /// Waits on drop for all queued work, so that no buffer of a failed run is freed while a kernel runs.
-struct Settle<'a>(&'a QueryStreams);
+pub(super) struct Settle<'a>(pub(super) &'a QueryStreams);
 
 impl Drop for Settle<'_> {
     fn drop(&mut self) {
@@ -101,7 +107,9 @@ impl<'a> Run<'a> {
             order,
             mut morsels,
             estimate,
+            left,
         } = progress;
+        let chunks = left.as_deref().unwrap_or(self.chunks);
         let grid = sink.grid();
         let transfer_start = Instant::now();
         let columns = &self.view.columns;
@@ -125,10 +133,10 @@ impl<'a> Run<'a> {
         // Without columns there is no identity by which to look up cached launch inputs.
         let known = match columns.is_empty() || order.is_some() {
             true => None,
-            false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
+            false => (self.runtime.launches()).find(pipeline, scan.pin(), chunks),
         };
         let fresh = known.is_none() && !columns.is_empty() && order.is_none();
-        let (mut residency, mut inputs) = match known {
+        let (mut residency, inputs) = match known {
             Some(inputs) => (ChunkResidency::kept(self.runtime, scan, &inputs), inputs),
             None => {
                 scan.release();
@@ -136,22 +144,45 @@ impl<'a> Run<'a> {
                 // Lookup tables are allocated before pages, which use only the remaining memory.
                 let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
                 scan.make_reserve()?;
-                let chunks = order.as_deref().unwrap_or(self.chunks);
-                let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
                 let wanted = Wanted {
-                    chunks,
+                    chunks: order.as_deref().unwrap_or(chunks),
                     keep,
-                    done,
+                    done: order
+                        .as_deref()
+                        .map(|order| self.chunks_of(bound, order, morsels)),
                     stops: self.fetch.is_some(),
                     awaits: bound.awaits,
-                    // A run that waits for memory or for the reader of its rows would keep the slots of
-                    // others.
-                    shares: self.config.share_chunks.0 && !sink.stops() && !bound.awaits,
-                    any_order: matches!(bound.result, ResultPlan::Aggregate { .. }),
                     method: self.config.transfer.forced(),
                 };
-                let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
-                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &residency, lookups)?;
+                let role = self.role(bound, &sink, streams, wanted, &scan)?;
+                if let Some(Role::Follower(follower)) = role {
+                    drop(scan);
+                    let (left, gives_way) = self.follow(
+                        pipeline, streams, admitted, sides, lookups, chunks, &follower, &mut sink, report,
+                    )?;
+                    if gives_way {
+                        sink.park();
+                    }
+                    let progress = Box::new(Progress {
+                        sink,
+                        rows,
+                        order,
+                        morsels,
+                        estimate,
+                        left: Some(left),
+                    });
+                    return Ok(match gives_way {
+                        true => Pass::GaveWay(progress),
+                        false => Pass::Followed(progress),
+                    });
+                }
+                let mut residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
+                if let Some(Role::Leader(leader)) = role {
+                    residency.lead(leader, view);
+                }
+                let order = residency.order().to_vec();
+                let place = |position, k| residency.place(view, position, k);
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, lookups, order, place)?;
                 (residency, Arc::new(inputs))
             }
         };
@@ -161,23 +192,10 @@ impl<'a> Run<'a> {
         report.link_bytes += residency.begin(streams, self.view)?;
         report.transferred(transfer_start);
         if order.is_none() {
-            report.resident = residency.ready() == self.chunks.len();
+            report.resident = left.is_none() && residency.ready() == chunks.len();
             report.way = residency.way();
         }
-        let mut args = PipelineArguments::new(&bound.parameters.literals);
-        args.chunks = inputs.words.address();
-        args.chunk_words = inputs.table.stride as u32;
-        args.morsel_rows = bound.morsel_rows;
-        args.morsels_per_chunk = inputs.table.morsels_per_chunk;
-        let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
-        for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
-            *slot = match (table, uploaded) {
-                (LookupTable::Built { build_side, part }, _) => sides.address(*build_side, *part),
-                // The table of the sink, which sets its address before each launch.
-                (LookupTable::Interned, _) => 0,
-                (LookupTable::Host(_), uploaded) => uploaded.as_ref().map_or(0, DeviceBuffer::address),
-            };
-        }
+        let mut args = self.arguments(bound, &inputs, sides);
 
         let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
         let rows = rows.unwrap_or_else(|| {
@@ -196,7 +214,7 @@ impl<'a> Run<'a> {
                 )
             };
         let mut gives_way = false;
-        let all_morsels = self.morsels(bound);
+        let all_morsels = u64::from(inputs.table.first_morsels[chunks.len()]);
         // A launch is short enough that the sums of a block fit its partial sums, and that other queries get
         // a turn.
         let of_block = match bound.morsel_order {
@@ -233,45 +251,44 @@ impl<'a> Run<'a> {
         residency.launched(streams, 0..ready)?;
         let arrivals = residency.arrivals();
         // Each update wakes waiting queries, so a few updates per run suffice.
-        let often = (self.chunks.len() / UPDATES).max(1);
+        let often = (chunks.len() / UPDATES).max(1);
         let mut position = ready;
-        while position < self.chunks.len() && !gives_way && !self.has_enough(&rows) {
+        while position < chunks.len() && !gives_way && !self.has_enough(&rows) {
             self.check()?;
             if morsels > begun && admitted.ticket.is_preempted() {
                 gives_way = true;
                 break;
             }
-            let chunks = residency.launch_from(position);
-            if chunks.end / often > position / often {
-                let done = position as f64 / self.chunks.len() as f64;
+            let next = residency.launch_from(position);
+            if next.end / often > position / often {
+                let done = position as f64 / chunks.len() as f64;
                 admitted.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
-            let fetched = residency.fetch(streams, self.view, chunks.clone())?;
+            let fetched = residency.fetch(streams, self.view, next)?;
             report.link_bytes += fetched.bytes;
-            report.shared_chunks += fetched.shared;
-            if !fetched.moved.is_empty() {
-                let kept = || RunError::Defect("the chunk table of a streaming run was kept".to_owned());
-                let inputs = Arc::get_mut(&mut inputs).ok_or_else(kept)?;
-                inputs.move_columns(compute, self.view, &fetched.moved)?;
-            }
             if fetched.end == position {
-                residency.wait_for_slot();
+                residency.wait_for_followers();
                 continue;
             }
-            let chunks = position..fetched.end;
-            let end = inputs.table.first_morsels[chunks.end];
+            let launched = position..fetched.end;
+            let end = inputs.table.first_morsels[launched.end];
             let todo = inputs.table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
                 launch(&mut sink, todo, arrivals, report)?;
             }
             if arrivals != 0 {
-                report.awaited += chunks.len();
+                report.awaited += launched.len();
             }
             morsels = u64::from(end);
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
-            position = chunks.end;
-            residency.launched(streams, chunks)?;
+            position = launched.end;
+            residency.launched(streams, launched)?;
+        }
+        while !gives_way && !residency.is_released() {
+            self.check()?;
+            gives_way = admitted.ticket.is_preempted();
+            residency.wait_for_followers();
         }
         if gives_way {
             let ended = compute.record()?;
@@ -284,6 +301,7 @@ impl<'a> Run<'a> {
                 order: Some(inputs.order.clone()),
                 morsels,
                 estimate,
+                left,
             })));
         }
         if let Some(part) = self.part.filter(|part| part.goes_on(bound)) {
@@ -299,9 +317,9 @@ impl<'a> Run<'a> {
         sink.complete(self.runtime, compute, admitted.ticket.number())?;
         let ended = compute.record()?;
         let mut contents = sink.finish(self.runtime, compute, bound, &rows, report)?;
-        if fresh && residency.is_resident() {
+        if fresh && left.is_none() && residency.is_resident() {
             let launches = self.runtime.launches();
-            launches.keep(pipeline, residency.addresses(), self.chunks, Arc::clone(&inputs));
+            launches.keep(pipeline, residency.addresses(), chunks, Arc::clone(&inputs));
         }
         report.ran_kernels(queued, ended.elapsed_since(&started)?);
         report.rows_passed = contents.rows_passed;
@@ -320,6 +338,30 @@ impl<'a> Run<'a> {
             }
         };
         Ok(Pass::Done(Output::Returned(rows)))
+    }
+
+    /// The arguments of launches with these inputs.
+    pub(super) fn arguments(
+        &self,
+        bound: &BoundPipeline,
+        inputs: &LaunchInputs,
+        sides: &BuiltSides<'_>,
+    ) -> PipelineArguments {
+        let mut args = PipelineArguments::new(&bound.parameters.literals);
+        args.chunks = inputs.words.address();
+        args.chunk_words = inputs.table.stride as u32;
+        args.morsel_rows = bound.morsel_rows;
+        args.morsels_per_chunk = inputs.table.morsels_per_chunk;
+        let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
+        for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
+            *slot = match (table, uploaded) {
+                (LookupTable::Built { build_side, part }, _) => sides.address(*build_side, *part),
+                // The table of the sink, which sets its address before each launch.
+                (LookupTable::Interned, _) => 0,
+                (LookupTable::Host(_), uploaded) => uploaded.as_ref().map_or(0, DeviceBuffer::address),
+            };
+        }
+        args
     }
 
     /// Number of leading chunks of an order with all of their morsels among the first `morsels`.
@@ -343,7 +385,7 @@ impl<'a> Run<'a> {
         clippy::too_many_arguments,
         reason = "the state of one launch loop, used in one place"
     )]
-    fn launch(
+    pub(super) fn launch(
         &self,
         kernel: &Pipeline,
         geometry: Geometry,

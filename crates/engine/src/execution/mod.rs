@@ -22,6 +22,7 @@ mod counting;
 mod cut;
 pub(crate) mod error;
 pub(crate) mod executor;
+mod follow;
 mod gathered;
 mod graph_cache;
 mod hash_ranges;

@@ -3,16 +3,17 @@
 mod choice;
 
 use crate::aggregate::group_table::copies_merge;
-use crate::device::chunk_table::{ChunkTable, LaunchInputs, column_start, column_words};
+use crate::device::chunk_table::{ChunkTable, LaunchInputs};
 use crate::device::columns::{ChunkAddresses, addresses};
+use crate::device::shared_scan::{Leader, ScanChunks};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::transfer::arrivals::Arrivals;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use crate::transfer::mapped::MappedChunks;
-use crate::transfer::slot_ring::{RingStreams, SlotRing};
+use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
 use galatea_codegen::bound::BoundPipeline;
-use galatea_device::{DeviceBuffer, Event, HostMemory, HostView, Stream};
+use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_expression::LookupTable;
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
@@ -64,19 +65,18 @@ impl LaunchInputs {
             .collect()
     }
 
-    /// Uploads the chunk table of a launch of `bound` over the chunks of `residency`.
+    /// Uploads the chunk table of a launch of `bound` over the chunks of `order`, whose columns are at the
+    /// addresses that `place` returns for a position and a column.
     pub(crate) fn upload(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         view: &TableView,
-        residency: &ChunkResidency<'_>,
         lookups: Vec<Option<DeviceBuffer<u8>>>,
+        order: Vec<usize>,
+        place: impl Fn(usize, usize) -> ChunkAddresses,
     ) -> Result<Self, RunError> {
-        let order = residency.order.clone();
-        let mut table = ChunkTable::new(view, &order, bound.morsel_rows, |position, k| {
-            residency.place(view, position, k)
-        });
+        let mut table = ChunkTable::new(view, &order, bound.morsel_rows, place);
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
         let merges = copies_merge(bound)
             .map(|merges| runtime.upload(stream, &merges, "how groups merge"))
@@ -88,31 +88,6 @@ impl LaunchInputs {
             lookups,
             merges,
         })
-    }
-
-    /// Queues changes of the chunk table: new addresses by position and column, in ascending order.
-    pub(crate) fn move_columns(
-        &mut self,
-        compute: &Stream,
-        view: &TableView,
-        moved: &[(usize, usize, ChunkAddresses)],
-    ) -> Result<(), RunError> {
-        let next_to =
-            |one: &(usize, usize, _), other: &(usize, usize, _)| one.0 == other.0 && one.1 + 1 == other.1;
-        for columns in moved.chunk_by(next_to) {
-            let (position, first, _) = columns[0];
-            let chunk = self.order[position];
-            let words: Vec<u64> = (columns.iter())
-                .flat_map(|(_, k, place)| column_words(&view.columns[*k].chunks[chunk], *place))
-                .collect();
-            let start = position * self.table.stride + column_start(first);
-            let bytes = size_of_val(words.as_slice());
-            let mut memory = HostMemory::new(bytes)?;
-            memory.as_mut_slice()[..bytes].copy_from_slice(bytemuck::cast_slice(&words));
-            let source = HostView::new(Arc::new(memory), 0, bytes)?;
-            compute.copy_to_device(self.words.slice_mut(start..start + words.len())?, &source)?;
-        }
-        Ok(())
     }
 }
 
@@ -132,7 +107,7 @@ pub(crate) struct ChunkResidency<'r> {
     ready: usize,
     /// By position and column; `None` if the chunk passes through a slot. Empty once its launch is queued.
     pages: Vec<Vec<Option<PagePin>>>,
-    ring: Option<SlotRing<'r>>,
+    ring: Option<SlotRing>,
     /// The chunks that are read in host memory, if the method is zero-copy.
     mapped: Option<MappedChunks>,
     /// Positions with queued copies, from `ready` on, with the events for which their launches wait.
@@ -145,6 +120,12 @@ pub(crate) struct ChunkResidency<'r> {
     together: usize,
     /// Arrival flags that launches wait for while they run, if they do.
     arrivals: Option<Arrivals>,
+    /// The position after the last chunk with a queued launch of this run.
+    launched: usize,
+    /// Number of leading chunks that are released: all launches over them are queued.
+    released: usize,
+    /// Lets other runs follow the scan.
+    leader: Option<Leader>,
 }
 
 /// Chunks with queued copies.
@@ -154,10 +135,8 @@ pub(crate) struct FetchedChunks {
     pub(crate) end: usize,
     /// Bytes of the copies.
     pub(crate) bytes: u64,
-    /// Number of chunks that are read, at least in part, in slots of other runs.
-    pub(crate) shared: usize,
-    /// New addresses in the chunk table, by position and column.
-    pub(crate) moved: Vec<(usize, usize, ChunkAddresses)>,
+    /// The events that a launch over the chunks waits for.
+    arrived: Vec<Arc<Event>>,
 }
 
 /// The chunks that a run requests, and how.
@@ -174,10 +153,6 @@ pub(crate) struct Wanted<'c> {
     pub stops: bool,
     /// Whether a launch may wait for several chunks while it runs.
     pub awaits: bool,
-    /// Whether to read chunks in the slots of other runs.
-    pub shares: bool,
-    /// Whether the first chunk without pages may be any of them.
-    pub any_order: bool,
     /// The forced transfer method.
     pub method: Option<Method>,
 }
@@ -200,7 +175,30 @@ impl<'r> ChunkResidency<'r> {
             in_flight: VecDeque::new(),
             together: 1,
             arrivals: None,
+            launched: 0,
+            released: 0,
+            leader: None,
         }
+    }
+
+    /// Chunks in the order of their launches.
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Lets other runs follow the scan, if chunks pass through slots.
+    pub(crate) fn lead(&mut self, leader: Leader, view: &TableView) {
+        let (Some(ring), None, None) = (&self.ring, &self.arrivals, &self.mapped) else {
+            return;
+        };
+        let columns = 0..view.columns.len();
+        let places = |position| columns.clone().map(|k| self.place(view, position, k)).collect();
+        leader.begin(ScanChunks {
+            order: self.order[self.ready..].to_vec(),
+            places: (self.ready..self.order.len()).map(places).collect(),
+            slots: Arc::clone(ring.slots()),
+        });
+        self.leader = Some(leader);
     }
 
     /// The transfer method of chunks; `None` if all are resident.
@@ -244,7 +242,7 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// Address of column `k` of the chunk at `position` at the time of its launch.
-    fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
+    pub(crate) fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
         let chunk = self.order[position];
         match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
             (Some(page), _) => addresses(page.address(), view.columns[k].chunk_layout(chunk, 0).0),
@@ -305,6 +303,10 @@ impl<'r> ChunkResidency<'r> {
             None => self.fetch_ahead(streams, view, chunks.clone(), &mut fetched)?,
         };
         fetched.end = chunks.start + queued;
+        if let Some(leader) = self.leader.as_ref().filter(|_| queued > 0) {
+            let positions = chunks.start - self.ready..fetched.end - self.ready;
+            leader.publish(positions, &fetched.arrived);
+        }
         Ok(fetched)
     }
 
@@ -318,11 +320,10 @@ impl<'r> ChunkResidency<'r> {
     ) -> Result<usize, RunError> {
         self.settle_all_but(POLICY.launches_ahead)?;
         for position in chunks.clone() {
-            let waits = loop {
-                match self.queue(streams, view, position, fetched)? {
-                    Some(waits) => break waits,
-                    None => self.wait_for_slot(),
-                }
+            let Some(waits) = self.queue(streams, view, position, fetched)? else {
+                return Err(RunError::Defect(
+                    "a slot is awaited by the launch that would release it".to_owned(),
+                ));
             };
             let stream = &streams.transfer[position % streams.transfer.len()];
             // Pages may be in transfer for another query.
@@ -347,6 +348,7 @@ impl<'r> ChunkResidency<'r> {
     ) -> Result<usize, RunError> {
         let position = chunks.start;
         self.settle_all_but((self.ahead / self.together).max(1))?;
+        self.release();
         loop {
             let next = (position + self.queued.len()).max(self.ready);
             let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
@@ -363,16 +365,49 @@ impl<'r> ChunkResidency<'r> {
             self.queued.push_back(waits);
         }
         let queued = chunks.len().min(self.queued.len());
-        for event in self.queued.drain(..queued).flatten() {
-            streams.compute.wait(&event)?;
+        fetched.arrived.extend(self.queued.drain(..queued).flatten());
+        for event in &fetched.arrived {
+            streams.compute.wait(event)?;
         }
         Ok(queued)
     }
 
-    /// Waits a short time for a slot that other runs read.
-    pub(crate) fn wait_for_slot(&self) {
-        if let Some(ring) = &self.ring {
-            ring.wait_for_slot();
+    /// Waits a short time for followers, which have not queued their launches over a chunk that this run has
+    /// launched.
+    pub(crate) fn wait_for_followers(&self) {
+        if let Some(leader) = &self.leader {
+            leader.wait(self.launched - self.ready);
+        }
+    }
+
+    /// Whether all followers have queued their launches over all chunks. Then they have no more.
+    pub(crate) fn is_released(&mut self) -> bool {
+        self.release();
+        self.leader.is_none() || self.released == self.order.len()
+    }
+
+    /// Releases chunks with queued launches of this run and of all followers: pages may be evicted after the
+    /// launches, and slots reused.
+    fn release(&mut self) {
+        let mut end = self.launched;
+        if let Some(leader) = &self.leader {
+            let (taken, launches) = leader.taken(self.launched.saturating_sub(self.ready));
+            end = self.launched.min(self.ready + taken);
+            for (positions, launch) in launches {
+                self.scan.used(&launch);
+                if let Some(ring) = &mut self.ring {
+                    ring.launched(self.ready + positions.start..self.ready + positions.end, &launch);
+                }
+            }
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.release(end);
+        }
+        let released = self.pages.iter_mut().take(end).skip(self.released);
+        released.for_each(|pages| *pages = Vec::new());
+        self.released = end;
+        if end >= self.order.len() {
+            self.scan.release();
         }
     }
 
@@ -393,20 +428,16 @@ impl<'r> ChunkResidency<'r> {
             .map(|(k, _)| k)
             .collect();
         if let (false, Some(ring)) = (missing.is_empty(), &mut self.ring) {
-            let apart = RingStreams {
-                link: LinkStreams {
-                    copy: stream,
-                    unpack: &streams.unpack,
-                },
-                compute: &streams.compute,
+            let apart = LinkStreams {
+                copy: stream,
+                unpack: &streams.unpack,
             };
-            let found = ring.fetch(&mut self.link, apart, view, (position, chunk), &missing)?;
-            let Some(found) = found else { return Ok(None) };
-            waits.extend(found.waits);
-            fetched.bytes += found.copied;
-            fetched.shared += usize::from(found.is_shared);
-            let moved = found.moved.into_iter();
-            fetched.moved.extend(moved.map(|(k, place)| (position, k, place)));
+            let copied = ring.fetch(&mut self.link, apart, view, (position, chunk), &missing)?;
+            let Some((arrives, bytes)) = copied else {
+                return Ok(None);
+            };
+            waits.push(arrives);
+            fetched.bytes += bytes;
         }
         // A page is complete for work queued later on the stream that copies it.
         let in_turn = LinkStreams {
@@ -436,20 +467,26 @@ impl<'r> ChunkResidency<'r> {
         Ok(Some(waits))
     }
 
-    /// Called after the launch over those chunks was queued on `compute`: once it is done, their pages may be
-    /// evicted, and slots reused.
+    /// Called after the launch over those chunks was queued on `compute`.
     pub(crate) fn launched(&mut self, streams: &QueryStreams, chunks: Range<usize>) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
         self.in_flight.push_back(Arc::clone(&launch));
         if let Some(ring) = &mut self.ring {
-            ring.launched(chunks.end, &launch);
+            ring.launched(chunks.clone(), &launch);
         }
-        let pages = self.pages.iter_mut().take(chunks.end);
-        pages.for_each(|pages| *pages = Vec::new());
-        if chunks.end >= self.order.len() {
-            self.scan.release();
-        }
+        self.launched = chunks.end;
+        self.release();
         Ok(())
+    }
+}
+
+impl Drop for ChunkResidency<'_> {
+    fn drop(&mut self) {
+        // Pages stay pinned until the launches of followers are known to the manager.
+        let launches = self.leader.take().map(Leader::end);
+        for (_, launch) in launches.into_iter().flatten() {
+            self.scan.used(&launch);
+        }
     }
 }

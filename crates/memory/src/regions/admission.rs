@@ -3,7 +3,8 @@
 //! A query declares the device memory that it is going to use ([`Demand`]) and waits for admission
 //! ([`AdmissionController::begin`]). It is admitted if its demand fits beside that of the running queries;
 //! regions that several queries read count once. By default two queries may run regardless of the columns
-//! that they read, and small ones beside them ([`Admission`]). If no query runs, the next one is always
+//! that they read, and beside them small ones, and those that [follow](Demand::follows) a running one
+//! ([`Admission`]). If no query runs, the next one is always
 //! admitted. Waiting queries are ordered by their [`Priority`], and by arrival among equals. A later query
 //! that fits may overtake an earlier one that does not fit or is less urgent. No query, of whatever priority,
 //! is overtaken more than [`OVERTAKES`] times.
@@ -35,7 +36,8 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
     /// Queries with weighted demands, including regions, that fit together. Two queries, and further ones
-    /// that read little, are admitted if their working memory fits: regions are evicted page by page.
+    /// that read little or follow a running one, are admitted if their working memory fits: regions are
+    /// evicted page by page.
     #[default]
     Auto,
     /// Queries with working memory that fits together, regardless of the columns that they read.
@@ -69,6 +71,9 @@ pub struct Demand {
     pub peak: u64,
     /// The regions that it reads, each with a unique number and its bytes.
     pub regions: Vec<(usize, u64)>,
+    /// Whether it reads its regions while another query that reads all of them transfers them, and needs no
+    /// memory for them.
+    pub follows: bool,
 }
 
 /// The queries of one device, and their admission.
@@ -168,6 +173,16 @@ struct Running<'s> {
 }
 
 impl Running<'_> {
+    /// Whether one running query reads all regions of a query, and others may follow it.
+    fn is_led(&self, query: &Query) -> bool {
+        let leads = |leader: &Query| {
+            let mut regions = query.demand.regions.iter();
+            leader.demand.follows && regions.all(|region| leader.demand.regions.contains(region))
+        };
+        let mut queries = self.state.queries.values();
+        queries.any(|other| other.running && leads(other))
+    }
+
     /// Whether the query fits beside the running ones.
     fn admits(&self, query: &Query) -> bool {
         let policy = self.state.policy;
@@ -184,6 +199,9 @@ impl Running<'_> {
         let working = self.working + query.demand.working(policy);
         if policy == Admission::Working || working > query.capacity {
             return working <= query.capacity;
+        }
+        if policy == Admission::Auto && query.demand.follows && self.is_led(query) {
+            return true;
         }
         let own = query.demand.regions.iter();
         let reads: u64 = own.clone().map(|(_, bytes)| bytes).sum();

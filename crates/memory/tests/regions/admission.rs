@@ -15,6 +15,7 @@ fn demand(weighted: u64, peak: u64, regions: &[(usize, u64)]) -> Demand {
         weighted,
         peak,
         regions: regions.to_vec(),
+        follows: false,
     }
 }
 
@@ -420,4 +421,47 @@ fn urgent_queries_overtake_at_most_sixteen_times() {
             .collect();
         assert!(urgent.is_sorted(), "{order:?}");
     });
+}
+
+#[test]
+fn queries_that_follow_a_running_one_are_admitted_beside_it() {
+    let admission = AdmissionController::default();
+    let follows = |working, regions: &[(usize, u64)]| Demand {
+        follows: true,
+        ..demand(working, working, regions)
+    };
+    let scan = [(1, 400), (2, 400), (3, 400)];
+    let leader = begun(&admission, follows(10, &scan), 1000);
+    let _second = begun(&admission, demand(10, 10, &[(4, 800)]), 1000);
+    // Two queries run, and their columns exceed the device.
+    assert!(
+        at_once(&admission, demand(10, 10, &scan), 1000).is_none(),
+        "it needs memory for columns"
+    );
+    assert!(
+        at_once(&admission, follows(10, &[(1, 400), (4, 800)]), 1000).is_none(),
+        "no query reads both"
+    );
+    assert!(
+        at_once(&admission, follows(10, &[(4, 800)]), 1000).is_none(),
+        "that query has no followers"
+    );
+    assert!(
+        at_once(&admission, follows(990, &scan), 1000).is_none(),
+        "working memory does not fit"
+    );
+    let others = [&scan[..], &scan[1..]].map(|regions| at_once(&admission, follows(10, regions), 1000));
+    assert!(others.iter().all(Option::is_some));
+    drop(leader);
+    assert!(
+        at_once(&admission, follows(10, &scan), 1000).is_some(),
+        "the follower leads now"
+    );
+    drop(others);
+    admission.set_admission(Admission::Weight);
+    let _leader = begun(&admission, follows(10, &[]), 1000);
+    assert!(
+        at_once(&admission, follows(10, &scan), 1000).is_none(),
+        "regions count"
+    );
 }

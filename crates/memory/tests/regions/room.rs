@@ -210,7 +210,7 @@ fn query(admission: &AdmissionController, card: &Card, random: &mut SmallRng) ->
     let demand = Demand {
         weighted: predicted,
         peak: predicted * 2,
-        regions: Vec::new(),
+        ..Demand::default()
     };
     let cancelled = AtomicBool::new(false);
     let ticket = admission

@@ -43,12 +43,12 @@ struct LaunchShape {
 }
 
 /// The chunks in the order of their launches, with their pages.
-struct Placed<'r> {
+struct Placed {
     chunks: ChunkPages,
     /// Number of leading chunks that need no copy.
     ready: usize,
     /// The slots of chunks without pages.
-    ring: Option<SlotRing<'r>>,
+    ring: Option<SlotRing>,
 }
 
 impl<'r> ChunkResidency<'r> {
@@ -68,11 +68,8 @@ impl<'r> ChunkResidency<'r> {
         let Placed {
             chunks: placed,
             ready,
-            mut ring,
+            ring,
         } = chunks.place(shape.slots, way, mapped.is_some())?;
-        if let Some(ring) = &mut ring {
-            ring.begin_at(ready);
-        }
         // The chunks of the next launch are copied into slots other than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = shape.together.min(halves).max(1);
@@ -96,7 +93,21 @@ impl<'r> ChunkResidency<'r> {
             in_flight: VecDeque::new(),
             together,
             arrivals,
+            launched: 0,
+            released: 0,
+            leader: None,
         })
+    }
+
+    /// Whether chunks are expected to pass through slots.
+    pub(crate) fn streams(
+        runtime: &'r DeviceRuntime,
+        streams: &QueryStreams,
+        view: &TableView,
+        wanted: Wanted<'_>,
+        scan: &Scan<'r>,
+    ) -> bool {
+        ScannedChunks::new(runtime, streams, view, wanted, scan).exceed_memory()
     }
 }
 
@@ -145,6 +156,15 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
 
     fn has(&self, ablation: Ablation) -> bool {
         self.runtime.memory().ablations().has(ablation)
+    }
+
+    /// Whether not all chunks get pages. Pages that the columns have now count as room: they may be evicted
+    /// for others.
+    fn exceed_memory(&self) -> bool {
+        let columns = 0..self.view.columns.len();
+        let bytes = |chunk: &usize| columns.clone().map(|k| self.bytes(k, *chunk)).sum::<u64>();
+        let all = || self.left().iter().map(bytes).sum::<u64>();
+        self.needed > 0 && (!self.wanted.keep || all() > self.scan.room())
     }
 
     /// Without the memory manager, all columns have to fit.
@@ -215,22 +235,18 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
     }
 
     /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
-    fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed<'r>, RunError> {
-        let Wanted { chunks, shares, .. } = self.wanted;
-        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, chunks, slots, shares);
+    fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
+        let chunks = self.wanted.chunks;
+        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, chunks, slots);
         // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
         let mut ring = None;
-        if self.needed > 0 && !is_mapped && (!self.wanted.keep || self.needed > self.scan.room()) {
+        if !is_mapped && self.exceed_memory() {
             ring = Some(new_ring()?);
             self.scan.make_reserve()?;
         }
         let allowed = self.columns_with_pages();
-        let (mut placed, mut away) = self.found()?;
+        let (mut placed, away) = self.found()?;
         let ready = placed.len();
-        if self.wanted.shares && self.wanted.any_order && self.wanted.done.is_none() {
-            let first = self.most_recent(&away);
-            away.rotate_left(first);
-        }
         if matches!(way, Method::Pinned | Method::PinnedPieces) {
             pin_host_memory(self.runtime, self.view, away.iter().map(|(chunk, _)| *chunk))?;
         }
@@ -256,21 +272,6 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             ready,
             ring,
         })
-    }
-
-    /// The position of the chunk that another run has put into a slot most recently: the last one of
-    /// consecutive chunks in slots. From there on, both read the same chunks at the same time.
-    fn most_recent(&self, away: &[(usize, Pages)]) -> usize {
-        let is_streamed = |(chunk, pages): &(usize, Pages)| {
-            let mut missing = pages.iter().enumerate().filter(|(_, page)| page.is_none());
-            missing.any(|(k, _)| {
-                let identity = &self.view.columns[k].chunks[*chunk].identity;
-                self.runtime.streamed().has(identity)
-            })
-        };
-        let streamed: Vec<bool> = away.iter().map(is_streamed).collect();
-        let last = |position: &usize| streamed[*position] && !streamed[(position + 1) % streamed.len()];
-        (0..streamed.len()).find(last).unwrap_or(0)
     }
 
     /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its

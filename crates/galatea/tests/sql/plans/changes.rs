@@ -129,7 +129,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "cache.files"
         | "cache.device"
         | "cache.shared_results"
-        | "tuning.share_chunks"
+        | "tuning.shared_scans"
         | "warmup"
         | "stream.enabled"
         | "join.semijoin_reduction" => "false",
