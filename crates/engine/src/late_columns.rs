@@ -23,8 +23,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{guarded_as, parquet_source};
 use std::sync::Arc;
 
-/// The bytes of the other columns of a row, as a multiple of those of the filter's columns, from which on the
-/// filter's columns are decoded first.
+/// Minimum ratio of the bytes of the other columns to the bytes of the filter's columns.
 const WORTH: usize = 8;
 
 /// Expected bytes of a value of variable width.

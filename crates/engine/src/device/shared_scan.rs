@@ -238,8 +238,8 @@ impl Leader {
         self.scan.published.notify_all();
     }
 
-    /// The position up to which all followers have queued their launches, at most `end`, and launches that
-    /// were queued since the last call.
+    /// Returns the position up to which all followers have queued their launches, at most `end`, and the
+    /// launches that they have queued since the last call.
     pub(crate) fn taken(&self, end: usize) -> (usize, Vec<(Range<usize>, Arc<Event>)>) {
         let mut state = self.scan.state.lock();
         let taken = state.taken(end);

@@ -483,7 +483,7 @@ impl<'r> ChunkResidency<'r> {
 
 impl Drop for ChunkResidency<'_> {
     fn drop(&mut self) {
-        // Pages stay pinned until the launches of followers are known to the manager.
+        // The manager receives the launches of followers before pages are unpinned.
         let launches = self.leader.take().map(Leader::end);
         for (_, launch) in launches.into_iter().flatten() {
             self.scan.used(&launch);
