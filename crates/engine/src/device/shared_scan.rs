@@ -172,6 +172,11 @@ impl SharedScans {
 }
 
 impl SharedScan {
+    /// Number of runs that read the chunks, at least 1.
+    fn runs(&self) -> u32 {
+        1 + self.state.lock().followers.len() as u32
+    }
+
     /// The positions of a view's columns among those of the leader; `None` if the leader does not read all of
     /// them.
     fn columns_of(&self, view: &TableView) -> Option<Vec<usize>> {
@@ -222,6 +227,11 @@ impl Leader {
         let state = self.scan.state.lock();
         self.scan.published.notify_all();
         drop(state);
+    }
+
+    /// Number of runs that read the chunks, at least 1.
+    pub(crate) fn runs(&self) -> u32 {
+        self.scan.runs()
     }
 
     /// Lets followers read chunks with queued transfers.
@@ -355,6 +365,11 @@ impl Follower {
     /// Addresses of the follower's column `k` of the chunk at a position.
     pub(crate) fn place(&self, position: usize, k: usize) -> ChunkAddresses {
         self.chunks().places[position][self.columns[k]]
+    }
+
+    /// Number of runs that read the chunks, at least 2.
+    pub(crate) fn runs(&self) -> u32 {
+        self.scan.runs()
     }
 
     /// Waits for the next chunks of the leader; `None` if the scan has ended. A launch over the chunks must

@@ -1,6 +1,6 @@
 //! A run that follows the scan of another run ([`shared_scan`](crate::device::shared_scan)).
 
-use super::launch_loop::Settle;
+use super::launch_loop::{Settle, blocks_of};
 use super::pipeline_run::{Admitted, Run};
 use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
             let end = positions.partition_point(|at| *at < step.positions.end);
             let morsels = inputs.table.first_morsels[done]..inputs.table.first_morsels[end];
             if !morsels.is_empty() {
-                let blocks = (morsels.end - morsels.start).clamp(1, sink.grid());
+                let blocks = blocks_of(sink.grid(), follower.runs(), morsels.len());
                 let geometry =
                     Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(

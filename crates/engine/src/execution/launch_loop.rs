@@ -83,6 +83,13 @@ impl Drop for Settle<'_> {
     }
 }
 
+/// Number of blocks of a launch over `morsels` morsels of a scan that `runs` runs read. Their launches share
+/// the device, and a block collects its groups once, however many rows it reads.
+pub(super) fn blocks_of(grid: u32, runs: u32, morsels: usize) -> u32 {
+    let most = grid.div_ceil(runs.max(1));
+    (morsels as u64).clamp(1, u64::from(most.max(1))) as u32
+}
+
 impl<'a> Run<'a> {
     /// Launches over the remaining chunks until all are done or an earlier query requests memory.
     #[expect(
@@ -204,9 +211,9 @@ impl<'a> Run<'a> {
         });
         let (started, queued) = (compute.record()?, Instant::now());
         let mut launch =
-            |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {
+            |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, runs: u32, report: &mut RunReport| {
                 args.arrivals = arrivals;
-                let blocks = (morsels.end - morsels.start).clamp(1, grid);
+                let blocks = blocks_of(grid, runs, morsels.len());
                 let geometry =
                     Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(
@@ -238,7 +245,7 @@ impl<'a> Run<'a> {
                 break;
             }
             let end = morsels.saturating_add(step).min(ready_morsels);
-            launch(&mut sink, morsels as u32..end as u32, 0, report)?;
+            launch(&mut sink, morsels as u32..end as u32, 0, 1, report)?;
             morsels = end;
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
@@ -274,7 +281,7 @@ impl<'a> Run<'a> {
             let end = inputs.table.first_morsels[launched.end];
             let todo = inputs.table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
-                launch(&mut sink, todo, arrivals, report)?;
+                launch(&mut sink, todo, arrivals, residency.runs(), report)?;
             }
             if arrivals != 0 {
                 report.awaited += launched.len();

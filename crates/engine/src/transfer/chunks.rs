@@ -372,6 +372,11 @@ impl<'r> ChunkResidency<'r> {
         Ok(queued)
     }
 
+    /// Number of runs that read the chunks, at least 1.
+    pub(crate) fn runs(&self) -> u32 {
+        self.leader.as_ref().map_or(1, Leader::runs)
+    }
+
     /// Waits a short time for followers, which have not queued their launches over a chunk that this run has
     /// launched.
     pub(crate) fn wait_for_followers(&self) {
