@@ -115,6 +115,30 @@ impl State {
 }
 
 impl SharedScans {
+    /// Attaches a run over `chunks` of a view to a scan of all its columns that has begun; `None` if there is no
+    /// such scan.
+    pub(crate) fn follow(
+        &self,
+        view: &TableView,
+        chunks: &[usize],
+        compute: &Stream,
+    ) -> Result<Option<Follower>, RunError> {
+        let scans: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        let candidate = |scan: Arc<SharedScan>| {
+            let columns = scan.columns_of(view)?;
+            let left = scan.left_of(chunks).filter(|left| *left > 0)?;
+            Some((left, scan, columns))
+        };
+        let best = scans
+            .into_iter()
+            .filter_map(candidate)
+            .max_by_key(|(left, ..)| *left);
+        match best {
+            Some((_, scan, columns)) => Follower::attach(scan, columns, compute),
+            None => Ok(None),
+        }
+    }
+
     /// Attaches a run over `chunks` of a view to a scan of all its columns, if `follows` permits it. If there
     /// is no such scan, the run becomes a leader. Waits for leaders that are about to begin. `check` fails if
     /// the query of the run was cancelled.
@@ -127,35 +151,19 @@ impl SharedScans {
         check: impl Fn() -> Result<(), RunError>,
     ) -> Result<Role, RunError> {
         loop {
+            let follower = match follows {
+                true => self.follow(view, chunks, compute)?,
+                false => None,
+            };
+            if let Some(follower) = follower {
+                return Ok(Role::Follower(follower));
+            }
             let mut scans = self.0.lock();
             scans.retain(|scan| scan.strong_count() > 0);
-            let mut best: Option<(usize, Arc<SharedScan>, Vec<usize>)> = None;
-            let mut begins = None;
-            let candidates = scans.iter().filter_map(Weak::upgrade);
-            for scan in candidates.filter(|_| follows) {
-                let Some(columns) = scan.columns_of(view) else {
-                    continue;
-                };
-                match scan.left_of(chunks) {
-                    None => begins = Some(scan),
-                    Some(0) => {}
-                    Some(left) if best.as_ref().is_some_and(|(most, ..)| *most >= left) => {}
-                    Some(left) => best = Some((left, scan, columns)),
-                }
-            }
-            if let Some((_, scan, columns)) = best {
-                drop(scans);
-                if let Some(follower) = Follower::attach(scan, columns, compute)? {
-                    return Ok(Role::Follower(follower));
-                }
-            } else if let Some(scan) = begins {
-                drop(scans);
-                check()?;
-                let mut state = scan.state.lock();
-                if scan.chunks.get().is_none() && !state.ended {
-                    scan.published.wait_for(&mut state, LOOK);
-                }
-            } else {
+            let begins = |scan: &Arc<SharedScan>| {
+                follows && scan.columns_of(view).is_some() && scan.left_of(chunks) != Some(0)
+            };
+            let Some(scan) = scans.iter().filter_map(Weak::upgrade).find(begins) else {
                 let identity = |column: &Arc<Column>| Arc::clone(&column.identity);
                 let scan = Arc::new(SharedScan {
                     columns: view.columns.iter().map(identity).collect(),
@@ -166,6 +174,12 @@ impl SharedScans {
                 });
                 scans.push(Arc::downgrade(&scan));
                 return Ok(Role::Leader(Leader { scan }));
+            };
+            drop(scans);
+            check()?;
+            let mut state = scan.state.lock();
+            if scan.chunks.get().is_none() && !state.ended {
+                scan.published.wait_for(&mut state, LOOK);
             }
         }
     }

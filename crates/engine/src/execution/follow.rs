@@ -38,15 +38,20 @@ impl<'a> Run<'a> {
             && self.part.is_none()
             && wanted.done.is_none()
             && !self.view.columns.is_empty();
-        if !shares || !ChunkResidency::streams(self.runtime, streams, self.view, wanted, scan) {
+        if !shares {
             return Ok(None);
         }
+        let (scans, compute) = (self.runtime.shared_scans(), &streams.compute);
         // The result must not depend on the order of the chunks.
         let follows = matches!(bound.result, ResultPlan::Aggregate { .. });
-        let scans = self.runtime.shared_scans();
-        let role = scans.join(self.view, wanted.chunks, follows, &streams.compute, || {
-            self.check()
-        })?;
+        // Another run transfers the columns, so this one would as well.
+        if follows && let Some(follower) = scans.follow(self.view, wanted.chunks, compute)? {
+            return Ok(Some(Role::Follower(follower)));
+        }
+        if !ChunkResidency::streams(self.runtime, streams, self.view, wanted, scan) {
+            return Ok(None);
+        }
+        let role = scans.join(self.view, wanted.chunks, follows, compute, || self.check())?;
         Ok(Some(role))
     }
 

@@ -43,7 +43,8 @@ impl<'p> DeviceRun<'p> {
         let (on, points) = (self.on, self.points);
         let scan = on.manager.scan(std::iter::once(points));
         let chunks = points.chunks();
-        let missing = |chunk: &usize| !scan.has(0, *chunk);
+        let present = scan.present(0);
+        let missing = |chunk: &usize| !present.get(*chunk).is_some_and(|is_present| *is_present);
         let needed: u64 = (0..chunks.len())
             .filter(missing)
             .map(|c| points.page_bytes(c))

@@ -100,11 +100,13 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether a page of region number `region` has device memory now. It may be evicted unless it is pinned.
-    pub fn has(&self, region: usize, page: usize) -> bool {
+    /// For each page of region number `region`, whether it has device memory now. It may be evicted unless it
+    /// is pinned.
+    pub fn present(&self, region: usize) -> Vec<bool> {
         let state = self.manager.regions.state.lock();
         let found = state.regions.get(&self.regions[region].0);
-        found.is_some_and(|region| region.parts[page].page.is_some())
+        let parts = found.map_or(&[][..], |region| &region.parts);
+        parts.iter().map(|part| part.page.is_some()).collect()
     }
 
     /// Allocates pages only as long as this number of bytes stays free.

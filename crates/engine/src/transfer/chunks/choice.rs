@@ -27,6 +27,8 @@ struct ScannedChunks<'c, 'r> {
     view: &'c TableView,
     scan: &'c Scan<'r>,
     wanted: Wanted<'c>,
+    /// By column and chunk: whether the chunk has a page in device memory.
+    present: Vec<Vec<bool>>,
     /// Bytes of the chunks without pages.
     needed: u64,
 }
@@ -125,6 +127,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             view,
             scan,
             wanted,
+            present: (0..view.columns.len()).map(|k| scan.present(k)).collect(),
             needed: 0,
         };
         chunks.needed = chunks
@@ -142,7 +145,11 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
 
     /// The columns of a chunk without pages.
     fn missing(&self, chunk: usize) -> impl Iterator<Item = usize> {
-        (0..self.view.columns.len()).filter(move |k| !self.scan.has(*k, chunk))
+        (0..self.view.columns.len()).filter(move |k| !self.is_present(*k, chunk))
+    }
+
+    fn is_present(&self, k: usize, chunk: usize) -> bool {
+        self.present[k].get(chunk).is_some_and(|is_present| *is_present)
     }
 
     fn missing_bytes(&self, chunk: usize) -> u64 {
@@ -315,7 +322,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
                 .wanted
                 .chunks
                 .iter()
-                .filter(|chunk| !self.scan.has(k, **chunk));
+                .filter(|chunk| !self.is_present(k, **chunk));
             let bytes: u64 = missing.map(|chunk| self.bytes(k, *chunk)).sum();
             let fits = bytes <= room;
             room -= if fits { bytes } else { 0 };
