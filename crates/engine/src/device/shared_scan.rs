@@ -140,30 +140,32 @@ impl SharedScans {
     }
 
     /// Attaches a run over `chunks` of a view to a scan of all its columns, if `follows` permits it. If there
-    /// is no such scan, the run becomes a leader. Waits for leaders that are about to begin. `check` fails if
-    /// the query of the run was cancelled.
+    /// is no such scan, the run becomes a leader. Waits for scans that are about to begin, and for the end of
+    /// one that has none of the chunks left. `None` if the run may not wait. `waits` fails if the query of the
+    /// run was cancelled.
     pub(crate) fn join(
         &self,
         view: &TableView,
         chunks: &[usize],
         follows: bool,
         compute: &Stream,
-        check: impl Fn() -> Result<(), RunError>,
-    ) -> Result<Role, RunError> {
+        waits: impl Fn() -> Result<bool, RunError>,
+    ) -> Result<Option<Role>, RunError> {
         loop {
             let follower = match follows {
                 true => self.follow(view, chunks, compute)?,
                 false => None,
             };
             if let Some(follower) = follower {
-                return Ok(Role::Follower(follower));
+                return Ok(Some(Role::Follower(follower)));
             }
             let mut scans = self.0.lock();
             scans.retain(|scan| scan.strong_count() > 0);
-            let begins = |scan: &Arc<SharedScan>| {
-                follows && scan.columns_of(view).is_some() && scan.left_of(chunks) != Some(0)
-            };
-            let Some(scan) = scans.iter().filter_map(Weak::upgrade).find(begins) else {
+            // Chunks that the scan no longer has are transferred when it has ended: two scans at a time would
+            // evict each other's pages.
+            let runs =
+                |scan: &Arc<SharedScan>| follows && scan.columns_of(view).is_some() && !scan.has_ended();
+            let Some(scan) = scans.iter().filter_map(Weak::upgrade).find(runs) else {
                 let identity = |column: &Arc<Column>| Arc::clone(&column.identity);
                 let scan = Arc::new(SharedScan {
                     columns: view.columns.iter().map(identity).collect(),
@@ -173,13 +175,13 @@ impl SharedScans {
                     taken: Condvar::new(),
                 });
                 scans.push(Arc::downgrade(&scan));
-                return Ok(Role::Leader(Leader { scan }));
+                return Ok(Some(Role::Leader(Leader { scan })));
             };
             drop(scans);
-            check()?;
-            let mut state = scan.state.lock();
-            if scan.chunks.get().is_none() && !state.ended {
-                scan.published.wait_for(&mut state, LOOK);
+            if waits()? {
+                scan.wait();
+            } else {
+                return Ok(None);
             }
         }
     }
@@ -199,6 +201,19 @@ impl SharedScan {
             columns.position(|identity| Arc::ptr_eq(identity, &column.identity))
         };
         view.columns.iter().map(position).collect()
+    }
+
+    /// Whether no more chunks are transferred.
+    fn has_ended(&self) -> bool {
+        self.state.lock().ended
+    }
+
+    /// Waits until it begins, transfers chunks or ends, or a short time.
+    fn wait(&self) {
+        let mut state = self.state.lock();
+        if !state.ended {
+            self.published.wait_for(&mut state, LOOK);
+        }
     }
 
     /// Number of those chunks that followers can still read; `None` if the scan has not begun.

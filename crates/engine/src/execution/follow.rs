@@ -26,6 +26,7 @@ impl<'a> Run<'a> {
         bound: &BoundPipeline,
         sink: &SinkState,
         streams: &QueryStreams,
+        admitted: Admitted<'_>,
         wanted: Wanted<'_>,
         scan: &Scan<'a>,
     ) -> Result<Option<Role>, RunError> {
@@ -51,8 +52,9 @@ impl<'a> Run<'a> {
         if !ChunkResidency::streams(self.runtime, streams, self.view, wanted, scan) {
             return Ok(None);
         }
-        let role = scans.join(self.view, wanted.chunks, follows, compute, || self.check())?;
-        Ok(Some(role))
+        // An earlier query may need the memory of the run.
+        let waits = || self.check().map(|()| !admitted.ticket.is_preempted());
+        scans.join(self.view, wanted.chunks, follows, compute, waits)
     }
 
     /// Launches over the chunks of another run's scan until that scan ends, or an earlier query requests

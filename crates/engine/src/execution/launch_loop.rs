@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
                     awaits: bound.awaits,
                     method: self.config.transfer.forced(),
                 };
-                let role = self.role(bound, &sink, streams, wanted, &scan)?;
+                let role = self.role(bound, &sink, streams, admitted, wanted, &scan)?;
                 if let Some(Role::Follower(follower)) = role {
                     drop(scan);
                     let (left, gives_way) = self.follow(

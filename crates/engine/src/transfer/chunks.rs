@@ -385,10 +385,22 @@ impl<'r> ChunkResidency<'r> {
         }
     }
 
-    /// Whether all followers have queued their launches over all chunks. Then they have no more.
+    /// Whether all followers have queued their launches over all chunks. Then the shared scan has ended.
     pub(crate) fn is_released(&mut self) -> bool {
         self.release();
-        self.leader.is_none() || self.released == self.order.len()
+        if self.released == self.order.len() {
+            self.end_scan();
+        }
+        self.leader.is_none()
+    }
+
+    /// Ends the shared scan: followers queue no more launches. The manager receives their launches before
+    /// pages are unpinned.
+    fn end_scan(&mut self) {
+        let launches = self.leader.take().map(Leader::end);
+        for (_, launch) in launches.into_iter().flatten() {
+            self.scan.used(&launch);
+        }
     }
 
     /// Releases chunks with queued launches of this run and of all followers: pages may be evicted after the
@@ -488,10 +500,6 @@ impl<'r> ChunkResidency<'r> {
 
 impl Drop for ChunkResidency<'_> {
     fn drop(&mut self) {
-        // The manager receives the launches of followers before pages are unpinned.
-        let launches = self.leader.take().map(Leader::end);
-        for (_, launch) in launches.into_iter().flatten() {
-            self.scan.used(&launch);
-        }
+        self.end_scan();
     }
 }
