@@ -115,8 +115,8 @@ impl State {
 }
 
 impl SharedScans {
-    /// Attaches a run over `chunks` of a view to a scan of all its columns that has begun; `None` if there is no
-    /// such scan.
+    /// Attaches a run over `chunks` of a view to a scan of all its columns that has begun; `None` if there is
+    /// no such scan.
     pub(crate) fn follow(
         &self,
         view: &TableView,
@@ -141,8 +141,8 @@ impl SharedScans {
 
     /// Attaches a run over `chunks` of a view to a scan of all its columns, if `follows` permits it. If there
     /// is no such scan, the run becomes a leader. Waits for scans that are about to begin, and for the end of
-    /// one that has none of the chunks left. `None` if the run may not wait. `waits` fails if the query of the
-    /// run was cancelled.
+    /// one that has none of the chunks left. `None` if the run may not wait. `waits` fails if the query of
+    /// the run was cancelled.
     pub(crate) fn join(
         &self,
         view: &TableView,
