@@ -15,7 +15,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -69,7 +69,7 @@ fn filters_first(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>
         condition.is::<DynamicFilterPhysicalExpr>() || !may_raise(condition, schema)
     };
     let columns = collect_columns(&filter);
-    let filtered: Vec<usize> = columns.iter().map(|column| column.index()).collect();
+    let filtered: Vec<usize> = columns.iter().map(Column::index).collect();
     // Galatea's filters compare floats by their total order, and NaN once.
     let compares_floats = filtered.iter().any(|column| is_float(schema, *column));
     if table.global.pushdown_filters || filtered.is_empty() || compares_floats {

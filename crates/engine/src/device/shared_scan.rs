@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The slots of a scan.
 pub(crate) type Slots = Arc<[Mutex<DeviceBuffer<u8>>]>;
 
+/// A launch over chunks, with their positions.
+pub(crate) type ScanLaunch = (Range<usize>, Arc<Event>);
+
 /// The scans on a device that followers can attach to.
 #[derive(Debug, Default)]
 pub(crate) struct SharedScans(Mutex<Vec<Weak<SharedScan>>>);
@@ -83,7 +86,7 @@ struct State {
     /// Number of followers so far.
     attached: usize,
     /// Launches of followers that the leader has not collected.
-    launches: Vec<(Range<usize>, Arc<Event>)>,
+    launches: Vec<ScanLaunch>,
     /// Whether the leader transfers no more chunks.
     ended: bool,
 }
@@ -279,7 +282,7 @@ impl Leader {
 
     /// Returns the position up to which all followers have queued their launches, at most `end`, and the
     /// launches that they have queued since the last call.
-    pub(crate) fn taken(&self, end: usize) -> (usize, Vec<(Range<usize>, Arc<Event>)>) {
+    pub(crate) fn taken(&self, end: usize) -> (usize, Vec<ScanLaunch>) {
         let mut state = self.scan.state.lock();
         let taken = state.taken(end);
         while state
@@ -303,7 +306,7 @@ impl Leader {
 
     /// Ends the scan: followers queue no more launches over its chunks. Returns launches that were queued
     /// since the last call of [`taken`](Self::taken).
-    pub(crate) fn end(self) -> Vec<(Range<usize>, Arc<Event>)> {
+    pub(crate) fn end(self) -> Vec<ScanLaunch> {
         mem::take(&mut self.ended().launches)
     }
 

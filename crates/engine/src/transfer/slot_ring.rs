@@ -1,7 +1,7 @@
 //! Slots of device memory for chunks that stay only until their launches are done.
 
 use crate::device::columns::{ChunkAddresses, addresses};
-use crate::device::shared_scan::Slots;
+use crate::device::shared_scan::{ScanLaunch, Slots};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct SlotRing {
     slots: Slots,
     /// Launches over chunks in slots, with the positions of the chunks.
-    launches: VecDeque<(Range<usize>, Arc<Event>)>,
+    launches: VecDeque<ScanLaunch>,
     /// All launches over chunks before this position are queued.
     released: usize,
 }
