@@ -2,8 +2,7 @@
 
 mod choice;
 
-use crate::aggregate::group_table::copies_merge;
-use crate::device::chunk_table::{ChunkTable, LaunchInputs};
+use crate::device::chunk_table::LaunchInputs;
 use crate::device::columns::{ChunkAddresses, addresses};
 use crate::device::shared_scan::{Leader, ScanChunks};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
@@ -12,9 +11,7 @@ use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use crate::transfer::mapped::MappedChunks;
 use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
-use galatea_codegen::bound::BoundPipeline;
-use galatea_device::{DeviceBuffer, Event, Stream};
-use galatea_expression::LookupTable;
+use galatea_device::Event;
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
 use galatea_store::TableView;
@@ -44,52 +41,6 @@ policy! {
 }
 
 const POLICY: LaunchPolicy = LaunchPolicy::DEFAULT;
-
-impl LaunchInputs {
-    /// Uploads the lookup tables of a launch of `bound`.
-    pub(crate) fn lookups(
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-    ) -> Result<Vec<Option<DeviceBuffer<u8>>>, RunError> {
-        let tables = bound.parameters.tables.iter();
-        tables
-            .map(|table| {
-                let bytes = match table {
-                    LookupTable::Host(bytes) if bytes.is_empty() => &[0],
-                    LookupTable::Host(bytes) => &bytes[..],
-                    LookupTable::Interned | LookupTable::Built { .. } => return Ok(None),
-                };
-                runtime.upload(stream, bytes, "a lookup table").map(Some)
-            })
-            .collect()
-    }
-
-    /// Uploads the chunk table of a launch of `bound` over the chunks of `order`, whose columns are at the
-    /// addresses that `place` returns for a position and a column.
-    pub(crate) fn upload(
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-        view: &TableView,
-        lookups: Vec<Option<DeviceBuffer<u8>>>,
-        order: Vec<usize>,
-        place: impl Fn(usize, usize) -> ChunkAddresses,
-    ) -> Result<Self, RunError> {
-        let mut table = ChunkTable::new(view, &order, bound.morsel_rows, place);
-        let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
-        let merges = copies_merge(bound)
-            .map(|merges| runtime.upload(stream, &merges, "how groups merge"))
-            .transpose()?;
-        Ok(Self {
-            order,
-            table,
-            words,
-            lookups,
-            merges,
-        })
-    }
-}
 
 /// Locations of the chunks of a run at the time of their launch.
 ///

@@ -5,6 +5,7 @@
 //!    ├─ chunk_link   copies over the link; packed codes are unpacked by a kernel after the copy
 //!    ├─ mapped       chunks that kernels read in host memory (zero-copy)
 //!    ├─ slot_ring    slots that chunks pass through, if the columns exceed device memory
+//!    ├─ launch_inputs  uploads of the chunk table and the lookup tables
 //!    └─ arrivals     one kernel for several chunks, which waits for each (`galatea.tuning.persistent_scan`)
 //! ```
 //!
@@ -14,6 +15,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod chunk_link;
 pub(crate) mod chunks;
+mod launch_inputs;
 mod mapped;
 pub(crate) mod slot_ring;
 
