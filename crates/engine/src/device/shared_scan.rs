@@ -237,7 +237,7 @@ impl SharedScan {
 }
 
 /// A predicate that tests whether a chunk is one of `chunks`.
-fn is_among(chunks: &[usize]) -> impl Fn(usize) -> bool {
+pub(crate) fn is_among(chunks: &[usize]) -> impl Fn(usize) -> bool {
     let end = chunks.iter().max().map_or(0, |last| last + 1);
     let mut among = vec![false; end];
     chunks.iter().for_each(|chunk| among[*chunk] = true);

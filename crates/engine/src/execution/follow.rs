@@ -1,12 +1,12 @@
 //! A run that follows the scan of another run ([`shared_scan`](crate::device::shared_scan)).
 
-use super::launch_loop::{Settle, blocks_of};
+use super::launch_loop::{Settle, geometry};
 use super::pipeline_run::{Admitted, Run};
 use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
 use crate::device::demand::Inputs;
 use crate::device::prepared::Prepared;
-use crate::device::shared_scan::{Follower, Role};
+use crate::device::shared_scan::{Follower, Role, is_among};
 use crate::device::{QueryStreams, RunError};
 use crate::joins::build_table::BuiltSides;
 use crate::report::{QueryStep, RunReport};
@@ -14,7 +14,7 @@ use crate::results;
 use crate::transfer::chunks::{ChunkResidency, Wanted};
 use galatea_codegen::SinkPlan;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
-use galatea_device::{DeviceBuffer, Geometry};
+use galatea_device::DeviceBuffer;
 use galatea_memory::regions::Scan;
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,9 +99,7 @@ impl<'a> Run<'a> {
             let end = positions.partition_point(|at| *at < step.positions.end);
             let morsels = inputs.table.first_morsels[done]..inputs.table.first_morsels[end];
             if !morsels.is_empty() {
-                let blocks = blocks_of(sink.grid(), follower.runs(), morsels.len());
-                let geometry =
-                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+                let geometry = geometry(bound, sink.grid(), follower.runs(), morsels.len());
                 self.launch(
                     &pipeline.kernel,
                     geometry,
@@ -129,11 +127,8 @@ impl<'a> Run<'a> {
         let ended = compute.record()?;
         compute.synchronize()?;
         report.ran_kernels(queued, ended.elapsed_since(&started)?);
-        let mut is_read = vec![false; self.view.chunk_rows.len()];
-        inputs.order[..done]
-            .iter()
-            .for_each(|chunk| is_read[*chunk] = true);
-        let left = chunks.iter().copied().filter(|chunk| !is_read[*chunk]);
+        let is_read = is_among(&inputs.order[..done]);
+        let left = chunks.iter().copied().filter(|chunk| !is_read(*chunk));
         Ok((left.collect(), gives_way))
     }
 

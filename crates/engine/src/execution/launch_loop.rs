@@ -83,11 +83,13 @@ impl Drop for Settle<'_> {
     }
 }
 
-/// Number of blocks of a launch over `morsels` morsels of a scan that `runs` runs read. Their launches share
-/// the device, and a block collects its groups once, however many rows it reads.
-pub(super) fn blocks_of(grid: u32, runs: u32, morsels: usize) -> u32 {
-    let most = grid.div_ceil(runs.max(1));
-    (morsels as u64).clamp(1, u64::from(most.max(1))) as u32
+/// The geometry of a launch over `morsels` morsels of a scan that `runs` runs read. Their launches share the
+/// `grid` blocks that the device can run, because a block collects its groups once, however many rows it
+/// reads.
+pub(super) fn geometry(bound: &BoundPipeline, grid: u32, runs: u32, morsels: usize) -> Geometry {
+    let most = u64::from(grid.div_ceil(runs.max(1)).max(1));
+    let blocks = (morsels as u64).clamp(1, most) as u32;
+    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared))
 }
 
 impl<'a> Run<'a> {
@@ -213,9 +215,7 @@ impl<'a> Run<'a> {
         let mut launch =
             |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, runs: u32, report: &mut RunReport| {
                 args.arrivals = arrivals;
-                let blocks = blocks_of(grid, runs, morsels.len());
-                let geometry =
-                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+                let geometry = geometry(bound, grid, runs, morsels.len());
                 self.launch(
                     kernel, geometry, streams, admitted, &mut args, sink, morsels, bound, &rows, report,
                 )
