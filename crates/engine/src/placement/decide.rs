@@ -24,6 +24,10 @@
 //! subtree runs on the CPU and the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU`
 //! of a subtree on the device, `warm`, `cold`, `CPU` and the paid share of one that warms up.
 //!
+//! A paid warm-up that takes much longer than the run on the CPU is left to the background as well
+//! ([`Candidate::is_left_to_background`]). The query warms up itself if runs have lost a multiple of its time
+//! by then: the background had no idle cores.
+//!
 //! The background searches plans for subtrees to warm up, with [`Candidate::defers`]. In such a search, the
 //! formula is not enough for a subtree with a missing column or kernel: its verdict is [`Verdict::WarmUp`] if
 //! `hot <= CPU`.
@@ -47,6 +51,15 @@ policy! {
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
         gain: f64 = 0.25,
+        /// A run on the device that warms up first takes at most this many times the run on the CPU or
+        /// `wait_seconds` longer, if the background can warm up.
+        wait: f64 = 2.0,
+        /// Seconds, see `wait`.
+        wait_seconds: f64 = 0.5,
+        /// Multiple of the time of the warm-up that runs on the CPU must have lost for a query to warm up
+        /// however long that takes: the background has had the time and did not warm up, because queries use
+        /// all cores.
+        overdue: f64 = 2.0,
         /// The first query of a process waits for the start of the GPU if its run on the CPU takes at least
         /// this many times the start: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
@@ -76,6 +89,8 @@ pub(super) struct Candidate {
     pub(super) warm_up: f64,
     /// Time of the warm-up that no run on the CPU has paid for.
     pub(super) unpaid: f64,
+    /// Time that runs on the CPU have lost because the warm-up had not been done.
+    pub(super) lost: f64,
     /// Time on the CPU.
     pub(super) cpu: f64,
     /// Lower bound of the time on the CPU, which assumes that no operator multiplies rows.
@@ -103,6 +118,14 @@ impl Candidate {
         self.hot + self.warm_up
     }
 
+    /// Whether the warm-up is left to the background even if it is paid for, because the query would take
+    /// much longer with it than on the CPU.
+    fn is_left_to_background(&self) -> bool {
+        let is_overdue = self.lost >= POLICY.overdue * self.warm_up;
+        let longest = (POLICY.wait * self.cpu).max(self.cpu + POLICY.wait_seconds);
+        self.defers || self.background && !is_overdue && self.cold() > longest
+    }
+
     /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.
     pub(super) fn paid(&self) -> f64 {
         (1.0 - self.unpaid / self.warm_up.max(f64::MIN_POSITIVE)).clamp(0.0, 0.99)
@@ -120,7 +143,7 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     let is_warm = candidate.warm_up == 0.0;
     let compared = if is_warm { cpu } else { candidate.least_cpu };
     let pays = hot + unpaid <= compared;
-    match pays && (is_warm || !candidate.defers) {
+    match pays && (is_warm || !candidate.is_left_to_background()) {
         true => Verdict::Device,
         false if hot <= cpu => Verdict::WarmUp,
         false => Verdict::Cpu,
@@ -183,6 +206,7 @@ mod tests {
         hot: 0.1,
         warm_up: 0.0,
         unpaid: 0.0,
+        lost: 0.0,
         cpu: 0.2,
         least_cpu: 0.05,
         background: true,
@@ -219,6 +243,36 @@ mod tests {
         assert_eq!(decide(&paid), Verdict::Device);
         let deferred = Candidate { defers: true, ..paid };
         assert_eq!(decide(&deferred), Verdict::WarmUp);
+    }
+
+    #[test]
+    fn long_warm_up_is_left_to_the_background_until_it_is_overdue() {
+        let paid = Candidate {
+            hot: 1.0,
+            warm_up: 3.0,
+            lost: 2.0,
+            cpu: 2.0,
+            least_cpu: 2.0,
+            ..WARM
+        };
+        assert_eq!(decide(&paid), Verdict::Device, "1.0 + 3.0 <= 2 * 2.0");
+        let short = Candidate {
+            hot: 0.1,
+            warm_up: 0.6,
+            cpu: 0.2,
+            least_cpu: 0.2,
+            ..paid
+        };
+        assert_eq!(decide(&short), Verdict::Device, "0.1 + 0.6 <= 0.2 + 0.5");
+        let long = Candidate { warm_up: 3.1, ..paid };
+        assert_eq!(decide(&long), Verdict::WarmUp);
+        let alone = Candidate {
+            background: false,
+            ..long
+        };
+        assert_eq!(decide(&alone), Verdict::Device);
+        let overdue = Candidate { lost: 6.2, ..long };
+        assert_eq!(decide(&overdue), Verdict::Device);
     }
 
     #[test]

@@ -57,8 +57,8 @@ pub(crate) struct Decision {
     pub(crate) reasons: Reasons,
     /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
-    /// Predicted, cautious seconds on the CPU; `None`: a LIMIT ends it sooner.
-    pub(super) host: Option<f64>,
+    /// Predicted seconds on the CPU; `None`: a LIMIT ends it sooner.
+    pub(super) host: Option<PredictedHost>,
     /// Whether the GPU is ready for its GPU subtrees, or for those that wait for a warm-up; `None` without
     /// either.
     pub(crate) gpu: Option<GpuState>,
@@ -72,6 +72,15 @@ pub(crate) struct Decision {
     pub(crate) starts_gpu: bool,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
     pub(crate) placement_inputs: Option<PlacementInputs>,
+}
+
+/// Predicted seconds of a query on the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PredictedHost {
+    /// If no operator multiplies rows.
+    pub(super) cautious: f64,
+    /// The prediction that its subtrees were compared by, corrected by measured runs.
+    pub(super) compared: f64,
 }
 
 /// Inputs of the decision beside the query, its tables and the settings. A cached plan is valid while they
@@ -229,7 +238,14 @@ fn place_by(
     decision.query = Some(query);
     let HostTime { predicted, cautious } = assessment.estimator.host_time(&plan);
     let whole = if is_cautious { cautious } else { predicted };
-    decision.host = (!stops_early(&plan)).then_some(cautious);
+    let by = assessment.query.map(|query| match is_cautious {
+        true => query.cautious(),
+        false => query,
+    });
+    decision.host = (!stops_early(&plan)).then(|| PredictedHost {
+        cautious,
+        compared: whole * by.map_or(1.0, |query| query.correction(session.engine().history()).factor),
+    });
     let refused = match nothing {
         true => None,
         false => reason_for_cpu(measured, gain, whole),

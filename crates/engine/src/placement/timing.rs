@@ -1,6 +1,6 @@
 //! Measures the time of a query from its start to the last row, for the [`History`](crate::history::History).
 
-use super::decision::{self, Decision};
+use super::decision::{self, Decision, PredictedHost};
 use super::pending_warmup::{PendingWarmup, forgone, prepare};
 use crate::graph::PlanKey;
 use crate::history::{OneTime, RunKind};
@@ -33,8 +33,8 @@ fn kind(report: &QueryReport, took: Duration) -> RunKind {
 pub(super) struct Timing {
     session: Arc<Session>,
     plan: PlanKey,
-    /// Predicted, cautious seconds on the CPU; `None`: a LIMIT ends it sooner.
-    host: Option<f64>,
+    /// Predicted seconds on the CPU; `None`: a LIMIT ends it sooner.
+    host: Option<PredictedHost>,
     /// Subtrees without their columns or kernels on the device, and the warm-up work that the run includes.
     waiting: Vec<PendingWarmup>,
     made: Vec<OneTime>,
@@ -128,13 +128,14 @@ impl Timing {
             })
     }
 
-    /// The one-time work that a run of `took` seconds pays a share of. If the run takes longer than
-    /// predicted, its loss is larger by the same factor.
+    /// The one-time work that a run of `took` seconds pays a share of. Its loss is scaled by the
+    /// ratio of its actual to its predicted time.
     pub(super) fn forgone(&self, took: f64) -> Vec<OneTime> {
-        let factor = self.host.map_or(1.0, |predicted| took / predicted);
+        let predicted = self.host.filter(|predicted| predicted.compared > 0.0);
+        let factor = predicted.map_or(1.0, |predicted| took / predicted.compared);
         let shares = forgone(&self.waiting).into_iter();
         let scaled = |share: OneTime| OneTime {
-            seconds: share.seconds * factor.max(1.0),
+            seconds: share.seconds * factor,
             ..share
         };
         shares.map(scaled).collect()
@@ -152,7 +153,7 @@ impl Timing {
                 let kind = kind(&report, took);
                 let is_first = kind == RunKind::Host && history.measured(self.plan).host.is_none();
                 if let Some(predicted) = self.host.filter(|_| is_first) {
-                    history.took_of_predicted(took.as_secs_f64() / predicted);
+                    history.took_of_predicted(took.as_secs_f64() / predicted.cautious);
                 }
                 history.ran(self.plan, kind, took);
                 history.forgo(&self.forgone(took.as_secs_f64()));

@@ -42,7 +42,7 @@ impl QueryOnHost {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::placement) struct Correction {
     /// Share of the predicted time that the CPU took, at most 1; 1 if the query has not run there.
-    pub(super) factor: f64,
+    pub(in crate::placement) factor: f64,
     /// Lowest expected share of a cautious prediction that the CPU takes; `None` if the query has run there.
     cautious: Option<f64>,
 }

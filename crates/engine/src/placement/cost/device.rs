@@ -141,6 +141,7 @@ impl DeviceTime {
             hot,
             warm_up: self.once.iter().map(|one| one.seconds).sum(),
             unpaid: self.once.iter().map(|one| left(one, history)).sum(),
+            lost: self.once.iter().map(|one| history.forgone(one.what)).sum(),
             cpu: host.corrected(correction),
             least_cpu: host.at_least(correction),
             background,
@@ -148,15 +149,20 @@ impl DeviceTime {
         }
     }
 
-    /// The share of each warm-up step that a run on the CPU pays if it loses `lost` seconds.
+    /// The share of each warm-up step that a run on the CPU pays if it loses `lost` seconds: in proportion to
+    /// the time that is unpaid, or else to the whole time.
     pub(in crate::placement) fn shares(&self, lost: f64, history: &History) -> Vec<OneTime> {
         let left: Vec<f64> = self.once.iter().map(|one| left(one, history)).collect();
-        let all: f64 = left.iter().sum();
-        let share = |(one, left): (&OneTime, f64)| OneTime {
-            what: one.what,
-            seconds: lost * left / all.max(f64::MIN_POSITIVE),
+        let parts = match left.iter().any(|left| *left > 0.0) {
+            true => left,
+            false => self.once.iter().map(|one| one.seconds).collect(),
         };
-        self.once.iter().zip(left).map(share).collect()
+        let all: f64 = parts.iter().sum();
+        let share = |(one, part): (&OneTime, f64)| OneTime {
+            what: one.what,
+            seconds: lost * part / all.max(f64::MIN_POSITIVE),
+        };
+        self.once.iter().zip(parts).map(share).collect()
     }
 }
 
