@@ -32,6 +32,8 @@ policy! {
         launch_chunks: u64 = 16,
         /// Divisor of free device memory: slots for launches of several chunks may use the quotient.
         ring: u64 = 16,
+        /// Divisor of the number of chunks that pass through slots: the number of slots, if that is less.
+        missing: u64 = 4,
         /// Bytes of copies that are queued ahead, for which a cancelled query still waits: 5 ms of the link.
         in_flight: u64 = 256 << 20,
         /// Number of launches over chunks in device memory that are queued ahead, of a few milliseconds each
@@ -197,7 +199,11 @@ impl<'r> ChunkResidency<'r> {
         let chunk = self.order[position];
         match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
             (Some(page), _) => addresses(page.address(), view.columns[k].chunk_layout(chunk, 0).0),
-            (None, Some(ring)) => ring.place(view, position, chunk, k),
+            (None, Some(ring)) => {
+                let pages = &self.pages[position];
+                let before = (0..k).filter(|k| pages.get(*k).is_none_or(Option::is_none));
+                ring.place(view, (position, chunk), before, k)
+            }
             (None, None) => {
                 let mapped = self.mapped.as_ref().and_then(|mapped| mapped.place(chunk, k));
                 mapped.unwrap_or_default()

@@ -6,7 +6,7 @@ use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use galatea_device::Event;
-use galatea_store::{Column, TableView};
+use galatea_store::TableView;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,30 +22,29 @@ pub(crate) struct SlotRing {
     released: usize,
 }
 
-/// Start of column `k` of a chunk in a slot.
-fn slot_start(view: &TableView, chunk: usize, k: usize) -> u64 {
-    let before = |start, column: &Arc<Column>| column.chunk_layout(chunk, start).1;
-    view.columns[..k].iter().fold(0, before)
+/// End of these columns of a chunk in a slot, one behind the other.
+fn slot_end(view: &TableView, chunk: usize, columns: impl IntoIterator<Item = usize>) -> u64 {
+    let end = |start, k: usize| view.columns[k].chunk_layout(chunk, start).1;
+    columns.into_iter().fold(0, end)
 }
 
 impl SlotRing {
-    /// `most` slots for any of `chunks`, or fewer if memory is insufficient.
-    pub(crate) fn new(
+    /// `most` slots for these columns of any of the chunks, or fewer if memory is insufficient.
+    pub(crate) fn new<C: IntoIterator<Item = usize>>(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
-        chunks: &[usize],
+        chunks: impl ExactSizeIterator<Item = (usize, C)>,
         most: usize,
     ) -> Result<Self, RunError> {
-        let bytes = chunks
-            .iter()
-            .map(|chunk| slot_start(view, *chunk, view.columns.len()));
+        let count = chunks.len();
+        let bytes = chunks.map(|(chunk, columns)| slot_end(view, chunk, columns));
         let largest = bytes.max().unwrap_or(0);
         // Half of the available memory is left to the sink.
         let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
         let most = affordable.clamp(1, most as u64) as usize;
         let mut slots = Vec::new();
-        while slots.len() < most.min(chunks.len().max(1)) {
+        while slots.len() < most.min(count.max(1)) {
             match runtime.allocate(&streams.transfer[0], largest)? {
                 Some(buffer) => slots.push(Mutex::new(buffer)),
                 // One slot still works, without overlap.
@@ -72,11 +71,17 @@ impl SlotRing {
         &self.slots
     }
 
-    /// Addresses of column `k` of the chunk at `position`.
-    pub(crate) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
+    /// Addresses of column `k` of the chunk at `position`, behind the columns `before` in its slot.
+    pub(crate) fn place(
+        &self,
+        view: &TableView,
+        (position, chunk): (usize, usize),
+        before: impl IntoIterator<Item = usize>,
+        k: usize,
+    ) -> ChunkAddresses {
         let slot = self.slots[position % self.slots.len()].lock().address();
-        let layout = view.columns[k].chunk_layout(chunk, slot_start(view, chunk, k)).0;
-        addresses(slot, layout)
+        let start = slot_end(view, chunk, before);
+        addresses(slot, view.columns[k].chunk_layout(chunk, start).0)
     }
 
     /// Number of slots.
@@ -120,10 +125,11 @@ impl SlotRing {
         }
         let coming: Vec<_> = missing
             .iter()
-            .map(|k| ChunkTransfer {
+            .enumerate()
+            .map(|(at, k)| ChunkTransfer {
                 column: &view.columns[*k],
                 chunk,
-                start: slot_start(view, chunk, *k),
+                start: slot_end(view, chunk, missing[..at].iter().copied()),
             })
             .collect();
         link.prepare(streams, &coming)?;

@@ -4,8 +4,9 @@
 /// broken by recency, then by the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
-    /// Frequency of use; a use counts half after 64 scans of any regions. A scan does not evict pages of
-    /// regions that are worth more than its own: it streams the pages that do not fit.
+    /// Frequency of use; a use counts half after 64 scans of any regions. A scan evicts pages of a region
+    /// that is worth less than its own; if that region was used more than once, by a margin. The scan streams
+    /// the pages that do not fit.
     #[default]
     Frequency,
     /// Least recently used (MultiQx §4.2).
@@ -27,6 +28,10 @@ pub enum Replacement {
 
 /// Number of scans after which a use counts half.
 pub(super) const HALF_LIFE: f64 = 64.0;
+
+/// Ratio of worth that a scan needs to evict pages of a region with more than one use. The region of the
+/// latest scan is worth slightly more than the others, so scans in turn would evict each other's pages.
+const MARGIN: f64 = 1.25;
 
 /// Device memory that could be evicted.
 #[derive(Debug, Clone, Copy)]
@@ -87,12 +92,13 @@ impl Replacement {
             }
         };
         let ranked = candidates.iter().enumerate();
-        let (least, key) = ranked
-            .map(|(rank, candidate)| (worth(rank, candidate), candidate.key))
+        let (least, victim) = ranked
+            .map(|(rank, candidate)| (worth(rank, candidate), candidate))
             .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let margin = if victim.uses > 1 { MARGIN } else { 1.0 };
         match (self, scan) {
-            (Self::Frequency, Some(own)) if own <= least => None,
-            _ => Some(key),
+            (Self::Frequency, Some(own)) if own <= margin * least => None,
+            _ => Some(victim.key),
         }
     }
 }

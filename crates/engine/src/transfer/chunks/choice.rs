@@ -208,10 +208,11 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            // Scarce memory serves better as pages.
+            // Scarce memory serves better as pages, and slots for few chunks as pages of these.
             false => {
                 let spare = self.runtime.room() / POLICY.ring / bytes.max(1);
-                spare.min((POLICY.slots * together) as u64) as usize
+                let few = coming / POLICY.missing;
+                spare.min(few).min((POLICY.slots * together) as u64) as usize
             }
         };
         LaunchShape {
@@ -244,36 +245,50 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
     /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
     fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
         let chunks = self.wanted.chunks;
-        let new_ring = || SlotRing::new(self.runtime, self.streams, self.view, chunks, slots);
+        let columns = || 0..self.view.columns.len();
+        let (runtime, streams, view) = (self.runtime, self.streams, self.view);
         // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
         let mut ring = None;
         if !is_mapped && self.exceed_memory() {
-            ring = Some(new_ring()?);
+            let any = chunks.iter().map(|chunk| (*chunk, columns()));
+            ring = Some(SlotRing::new(runtime, streams, view, any, slots)?);
             self.scan.make_reserve()?;
         }
         let allowed = self.columns_with_pages();
-        let (mut placed, away) = self.found()?;
+        let (mut placed, mut away) = self.found()?;
         let ready = placed.len();
         if matches!(way, Method::Pinned | Method::PinnedPieces) {
-            pin_host_memory(self.runtime, self.view, away.iter().map(|(chunk, _)| *chunk))?;
+            pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
         }
-        let mut room = self.wanted.keep && !is_mapped;
-        for (chunk, mut pages) in away {
-            if room && pages.iter().any(Option::is_none) {
-                pages = self.pages(chunk, |k| allowed[k])?;
+        let missing = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
+        if self.wanted.keep && !is_mapped {
+            for (chunk, pages) in away.iter_mut().filter(|(_, pages)| missing(pages)) {
+                *pages = self.pages(*chunk, |k| allowed[k])?;
                 // If one page could not be allocated, the others are not tried: each attempt is expensive.
                 let mut allocated = pages.iter().zip(&allowed);
-                room = allocated.all(|(page, allowed)| page.is_some() || !allowed);
-            }
-            // The memory was available, but others have taken it.
-            if ring.is_none() && !is_mapped && pages.iter().any(Option::is_none) {
-                if self.has(Ablation::Naive) {
-                    return Err(self.full());
+                if !allocated.all(|(page, allowed)| page.is_some() || !allowed) {
+                    break;
                 }
-                ring = Some(new_ring()?);
             }
-            placed.push((chunk, pages));
         }
+        // The memory was available, but others have taken it, or use it more.
+        if ring.is_none() && !is_mapped && away.iter().any(|(_, pages)| missing(pages)) {
+            if self.has(Ablation::Naive) {
+                return Err(self.full());
+            }
+            let of_chunk = |(chunk, pages): &(usize, Pages)| {
+                let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
+                (*chunk, missing)
+            };
+            ring = Some(SlotRing::new(
+                runtime,
+                streams,
+                view,
+                away.iter().map(of_chunk),
+                slots,
+            )?);
+        }
+        placed.extend(away);
         Ok(Placed {
             chunks: placed,
             ready,
