@@ -3,6 +3,7 @@
 use crate::{rows, session};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A table of 24 columns. Most are text.
@@ -71,38 +72,66 @@ fn excluded(plan: &Arc<dyn ExecutionPlan>) -> usize {
     own.map_or(0, |value| value.as_usize()) + below
 }
 
-async fn run(ctx: &SessionContext, sql: &str) -> usize {
+/// The number of rows that filters of a plan have returned.
+fn filtered(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let own = plan.metrics().filter(|_| plan.name() == "FilterExec");
+    let own = own.and_then(|metrics| metrics.output_rows());
+    let below: usize = plan.children().into_iter().map(filtered).sum();
+    own.unwrap_or(0) + below
+}
+
+/// The plan of a query that has run.
+async fn run(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
     let frame = ctx.sql(sql).await.expect("a plan");
     let plan = frame.create_physical_plan().await.expect("a physical plan");
     collect(Arc::clone(&plan), ctx.task_ctx())
         .await
         .expect("an answer");
-    excluded(&plan)
+    plan
+}
+
+/// Writes the table to a file and registers it.
+async fn write(memory: &SessionContext, files: &SessionContext, folder: &Path) {
+    rows(memory, &create()).await.expect("a table");
+    let path = folder.join("t.parquet");
+    let copy = format!(
+        "COPY t TO '{}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '3000', \
+         'format.data_page_row_count_limit' '250', 'format.write_batch_size' '250')",
+        path.display()
+    );
+    rows(memory, &copy).await.expect("a file");
+    let table = format!(
+        "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'",
+        path.display()
+    );
+    rows(files, &table).await.expect("a table");
 }
 
 #[tokio::test]
 async fn filters_are_decoded_first_in_wide_scans() {
     for partitions in [1, 4] {
         let [memory, files] = [(); 2].map(|()| session("cpu", partitions));
-        rows(&memory, &create()).await.expect("a table");
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("t.parquet");
-        let copy = format!(
-            "COPY t TO '{}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '3000', \
-             'format.data_page_row_count_limit' '250', 'format.write_batch_size' '250')",
-            path.display()
-        );
-        rows(&memory, &copy).await.expect("a file");
-        let table = format!(
-            "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'",
-            path.display()
-        );
-        rows(&files, &table).await.expect("a table");
+        write(&memory, &files, folder.path()).await;
         for (sql, first) in QUERIES {
             let expected = rows(&memory, sql).await.expect(sql);
             assert_eq!(rows(&files, sql).await.expect(sql), expected, "{sql}");
-            let excluded = run(&files, sql).await;
+            let excluded = excluded(&run(&files, sql).await);
             assert_eq!(excluded > 0, *first, "{excluded} rows are excluded: {sql}");
         }
     }
+}
+
+/// The first rows of the first row group exclude rows of the other three.
+#[tokio::test]
+async fn first_rows_of_a_row_group_tighten_the_filter_of_the_next_one() {
+    let [memory, files] = [(); 2].map(|()| session("cpu", 1));
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&memory, &files, folder.path()).await;
+    let sql = "SELECT * FROM t WHERE g < 10 ORDER BY ts LIMIT 3";
+    let expected = rows(&memory, sql).await.expect("an answer");
+    assert_eq!(rows(&files, sql).await.expect("an answer"), expected);
+    let matches = rows(&memory, "SELECT 1 FROM t WHERE g < 10").await;
+    let (matches, filtered) = (matches.expect("rows").len(), filtered(&run(&files, sql).await));
+    assert!(filtered < matches / 2, "{filtered} of {matches} rows");
 }
