@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, StringArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, GenericByteArray};
+use arrow::buffer::{Buffer, OffsetBuffer};
+use arrow::compute::concat;
+use arrow::datatypes::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Type, Utf8Type};
 use hashbrown::HashTable;
 use rayon::prelude::*;
 
@@ -206,53 +208,40 @@ fn pays(count: usize, bytes: u64, width: Width, rows: u64, string_bytes: u64) ->
     count <= MAX_VALUES && count as u64 * MIN_REPEATS <= rows && encoded < string_bytes + rows * offset
 }
 
-/// Number of values that one thread copies.
+/// Number of values that one thread copies and validates.
 const COPIED: usize = 1 << 14;
 
-/// An array of strings, or of binary values if not `utf8`, copied by all threads. Its offsets have 32 bits if
-/// these suffice for its bytes, else 64.
+/// An array of strings, or of binary values if not `utf8`. All threads copy and validate parts of it. Its
+/// offsets have 32 bits if these suffice for its bytes, else 64.
 ///
 /// # Errors
 /// [`StoreError::Arrow`] if the strings are not UTF-8.
 pub fn strings_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
-    let mut ends: Vec<i64> = Vec::with_capacity(values.len() + 1);
-    ends.push(0);
-    let mut end = 0;
-    ends.extend(values.iter().map(|value| {
-        end += value.len() as i64;
-        end
-    }));
-    let mut data = vec![0; end as usize];
-    let (mut pieces, mut left) = (Vec::new(), data.as_mut_slice());
-    for (number, values) in values.chunks(COPIED).enumerate() {
-        let first = number * COPIED;
-        let bytes = (ends[first + values.len()] - ends[first]) as usize;
-        let (piece, behind) = left.split_at_mut(bytes);
-        pieces.push((values, piece));
-        left = behind;
+    let bytes: usize = values.iter().map(|value| value.len()).sum();
+    match (i32::try_from(bytes).is_ok(), utf8) {
+        (true, true) => array_of::<Utf8Type>(values),
+        (true, false) => array_of::<BinaryType>(values),
+        (false, true) => array_of::<LargeUtf8Type>(values),
+        (false, false) => array_of::<LargeBinaryType>(values),
     }
-    pieces.into_par_iter().for_each(|(values, mut piece)| {
-        for value in values {
-            let (target, behind) = piece.split_at_mut(value.len());
-            target.copy_from_slice(value);
-            piece = behind;
-        }
-    });
-    let data = Buffer::from_vec(data);
-    if i32::try_from(end).is_ok() {
-        let ends: Vec<i32> = ends.into_iter().map(|end| end as i32).collect();
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-        Ok(match utf8 {
-            true => Arc::new(StringArray::try_new(offsets, data, None)?),
-            false => Arc::new(BinaryArray::try_new(offsets, data, None)?),
-        })
-    } else {
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-        Ok(match utf8 {
-            true => Arc::new(LargeStringArray::try_new(offsets, data, None)?),
-            false => Arc::new(LargeBinaryArray::try_new(offsets, data, None)?),
-        })
+}
+
+/// An array whose offsets suffice for the bytes of the values.
+fn array_of<T: ByteArrayType>(values: &[&[u8]]) -> Result<ArrayRef> {
+    let part = |values: &[&[u8]]| {
+        let offsets = OffsetBuffer::from_lengths(values.iter().map(|value| value.len()));
+        GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(values.concat()), None)
+    };
+    if values.len() <= COPIED {
+        return Ok(Arc::new(part(values)?));
     }
+    // The array is not validated again when its parts are joined.
+    let parts: Vec<_> = values
+        .par_chunks(COPIED)
+        .map(part)
+        .collect::<std::result::Result<_, _>>()?;
+    let parts: Vec<&dyn Array> = parts.iter().map(|part| part as &dyn Array).collect();
+    Ok(concat(&parts)?)
 }
 
 /// The zone of a chunk with these ranks. The first is the rank of null rows.
@@ -307,7 +296,7 @@ mod tests {
                 .collect();
             let values: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
             let array = strings_array(&values, true).expect("texts");
-            let expected: StringArray = texts.iter().map(Some).collect();
+            let expected: arrow::array::StringArray = texts.iter().map(Some).collect();
             assert_eq!(array.as_ref(), &expected as &dyn arrow::array::Array);
         }
     }
