@@ -30,6 +30,10 @@ policy! {
         launch: u64 = 32 << 20,
         /// Maximum number of chunks of a launch.
         launch_chunks: u64 = 16,
+        /// Inverse share of the slots that a launch reads if other runs read them, too: the slots of one
+        /// launch are written, those of another one are read, and slow runs read a third. Each run queues its
+        /// own launches, so a launch for every 32 MiB would take longer to queue than its copies.
+        shared: usize = 3,
         /// Divisor of free device memory: slots for launches of several chunks may use the quotient.
         ring: u64 = 16,
         /// Divisor of the number of chunks that pass through slots: the number of slots, if that is less.
@@ -71,6 +75,8 @@ pub(crate) struct ChunkResidency<'r> {
     in_flight: VecDeque<Arc<Event>>,
     /// Maximum number of transferred chunks that one launch reads.
     together: usize,
+    /// The same if other runs read the chunks, too.
+    together_shared: usize,
     /// Arrival flags that launches wait for while they run, if they do.
     arrivals: Option<Arrivals>,
     /// The position after the last chunk with a queued launch of this run.
@@ -127,6 +133,7 @@ impl<'r> ChunkResidency<'r> {
             ahead: 0,
             in_flight: VecDeque::new(),
             together: 1,
+            together_shared: 1,
             arrivals: None,
             launched: 0,
             released: 0,
@@ -169,9 +176,13 @@ impl<'r> ChunkResidency<'r> {
     /// copy.
     pub(crate) fn launch_from(&self, position: usize) -> Range<usize> {
         let left = self.order.len() - position;
+        let most = match self.runs() {
+            1 => self.together,
+            _ => self.together_shared,
+        };
         let together = match self.arrivals {
             Some(_) => self.together,
-            None => (self.together)
+            None => most
                 .min(position.saturating_sub(self.ready).max(1))
                 .min(left.div_ceil(2)),
         };

@@ -38,8 +38,10 @@ struct ScannedChunks<'c, 'r> {
 struct LaunchShape {
     /// Whether a launch waits for chunks while it runs.
     awaits: bool,
-    /// Maximum number of transferred chunks that one launch reads.
+    /// Number of transferred chunks that one launch reads at most, so that copies and launches overlap.
     together: usize,
+    /// Maximum number of chunks that one launch may read.
+    most_together: usize,
     /// Number of slots, if chunks pass through slots.
     slots: usize,
 }
@@ -75,6 +77,8 @@ impl<'r> ChunkResidency<'r> {
         // The chunks of the next launch are copied into slots other than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = shape.together.min(halves).max(1);
+        let thirds = ring.as_ref().map_or(1, |ring| ring.len() / POLICY.shared);
+        let together_shared = thirds.min(shape.most_together).max(together);
         let awaits = shape.awaits && together > 1 && mapped.is_none();
         let arrivals = awaits
             .then(|| Arrivals::new(runtime, streams, placed.len()))
@@ -94,6 +98,7 @@ impl<'r> ChunkResidency<'r> {
             ahead,
             in_flight: VecDeque::new(),
             together,
+            together_shared,
             arrivals,
             launched: 0,
             released: 0,
@@ -201,10 +206,11 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             .chunks
             .iter()
             .map(|chunk| self.view.chunk_rows[*chunk]);
+        let most_together = chunks_of_block(rows.max().unwrap_or(0).into());
         let together = match awaits {
             true => chunks_of_launch(bytes, coming),
             false if self.wanted.stops => 1,
-            false => chunks_behind_copies(bytes, rows.max().unwrap_or(0).into()),
+            false => (POLICY.launch / bytes.max(1)).clamp(1, most_together as u64) as usize,
         };
         let slots = match awaits {
             true => 2 * together,
@@ -218,6 +224,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         LaunchShape {
             awaits,
             together,
+            most_together,
             slots: slots.max(POLICY.slots),
         }
     }
@@ -357,11 +364,10 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
     }
 }
 
-/// Maximum number of chunks, of `bytes` bytes and `rows` rows each, in a launch that waits for their copies.
-fn chunks_behind_copies(bytes: u64, rows: u64) -> usize {
+/// Maximum number of chunks of `rows` rows each in a launch that waits for their copies.
+fn chunks_of_block(rows: u64) -> usize {
     // One block may process all rows of a launch.
-    let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1));
-    (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
+    POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1)).max(1) as usize
 }
 
 /// Pins the host memory of chunks, so that copies run at link speed.
