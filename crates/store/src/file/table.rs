@@ -121,27 +121,36 @@ impl FileTable {
             self.part(version, &wanted, hints).await?
         };
         let id = part.id(version);
-        // Loaders are locked in the order of columns, so that two loads never wait for each other.
-        let loaders: Vec<_> = wanted.iter().map(|column| version.loader(*column)).collect();
-        let mut locks = Vec::new();
-        for loader in &loaders {
-            locks.push(loader.lock().await);
-        }
         let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut missing = Vec::new();
+        let (mut loaders, mut locks) = (Vec::new(), Vec::new());
+        // Loaders are locked in the order of columns, so that two loads never wait for each other.
         for column in &wanted {
+            // Another load may be encoding a dictionary of the cached column.
+            if let Some(kept) = self.kept_column(id, *column, hints) {
+                loaded.push((*column, kept));
+                continue;
+            }
+            let loader = version.loader(*column);
+            let lock = loader.lock().await;
             match self.files.store.cached(id, *column) {
-                None => missing.push(*column),
-                Some(kept)
-                    if matches!(kept.encoding, Encoding::Text { .. })
-                        && hints.dictionary.contains(column) =>
-                {
-                    let kept = self.as_dictionary(id, *column, kept).await?;
-                    encoded.push((*column, Arc::clone(&kept)));
+                None => {
+                    missing.push(*column);
+                    loaders.push(loader);
+                    locks.push(lock);
+                }
+                Some(kept) => {
+                    let kept = match self.kept_column(id, *column, hints) {
+                        Some(kept) => kept,
+                        None => {
+                            let kept = self.as_dictionary(id, *column, kept).await?;
+                            encoded.push((*column, Arc::clone(&kept)));
+                            kept
+                        }
+                    };
                     loaded.push((*column, kept));
                 }
-                Some(kept) => loaded.push((*column, kept)),
             }
         }
         let (started, counts) = (Instant::now(), Arc::<LoadCounts>::default());
@@ -435,4 +444,54 @@ fn current_version(files: &TableFiles, key: &FileKey) -> Result<Arc<Version>> {
     store
         .file_versions
         .current(key, &files.listed, store.chunk_rows(), forget)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use datafusion::dataframe::DataFrameWriteOptions;
+    use datafusion::datasource::source::DataSourceExec;
+    use datafusion::prelude::{ParquetReadOptions, SessionContext};
+
+    use super::*;
+    use crate::StoreOptions;
+
+    #[tokio::test]
+    async fn load_does_not_wait_for_the_load_of_a_cached_column() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.parquet").display().to_string();
+        let context = SessionContext::new();
+        let rows = context.sql("SELECT 'a' AS a, 1 AS b").await.expect("rows");
+        rows.write_parquet(&path, DataFrameWriteOptions::new(), None)
+            .await
+            .expect("a file");
+        let table = context.read_parquet(&path, ParquetReadOptions::default()).await;
+        let plan = table
+            .expect("a table")
+            .create_physical_plan()
+            .await
+            .expect("a scan");
+        let source = plan
+            .downcast_ref::<DataSourceExec>()
+            .expect("a scan")
+            .data_source();
+        let scan = source.downcast_ref::<FileScanConfig>().expect("files");
+        let store = Store::new(StoreOptions::default());
+        let table = store.file_table(scan, &context.runtime_env()).expect("a table");
+        let load = async |columns: &[usize], hints: &LoadHints| {
+            let load = table.load(columns, hints, None);
+            tokio::time::timeout(Duration::from_secs(1), load).await
+        };
+        let any = LoadHints::default();
+        load(&[0], &any).await.expect("in time").expect("loaded");
+        let version = Arc::clone(&table.version.read());
+        let lock = version.loader(0).lock().await;
+        let view = load(&[0, 1], &any).await.expect("in time").expect("loaded");
+        assert_eq!(view.columns.len(), 2);
+        drop(lock);
+        let _lock = version.loader(1).lock().await;
+        store.clear_cache();
+        load(&[1], &any).await.expect_err("another load has the lock");
+    }
 }
