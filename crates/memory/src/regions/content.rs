@@ -4,7 +4,7 @@
 use super::error::RegionError;
 use super::info::{RegionInfo, RegionKind};
 use super::replacement::Candidate;
-use super::spill::{Spill, SpillFile};
+use super::spill::{Charge, Spill, SpillFile, SpillPage};
 use bytemuck::Pod;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, Download, HostMemory, HostView, Stream};
 use parking_lot::Mutex;
@@ -70,9 +70,9 @@ pub(super) enum PageState {
 #[derive(Debug)]
 pub(super) enum HostSide {
     /// Being copied to pinned memory.
-    Copying(Download),
+    Copying(Download, Charge),
     /// In pinned memory.
-    Memory(Arc<HostMemory>),
+    Memory(SpillPage),
     /// In the region's file, at this byte offset.
     File(u64),
 }
@@ -100,10 +100,10 @@ impl<T: Pod> Shared<T> {
     ) -> Result<Option<HostSide>, DeviceError> {
         let bytes = self.bytes_of(page);
         let source = buffer.slice(self.range(page))?;
-        if let Some(memory) = spill.page(bytes)? {
+        if let Some(SpillPage { memory, charge }) = spill.page(bytes)? {
             let copy = self.home.copy_to_host(source, memory, 0)?;
             spill.count_to_memory(bytes);
-            return Ok(Some(HostSide::Copying(copy)));
+            return Ok(Some(HostSide::Copying(copy, charge)));
         }
         let staging = self.home.copy_to_host(source, spill.staging(bytes)?, 0)?.wait()?;
         let content = &staging.as_slice()[..bytes as usize];
@@ -185,11 +185,11 @@ impl<T: Pod> Shared<T> {
     ) -> Result<(), RegionError> {
         let (skipped, bytes) = (skipped * size_of::<T>(), target.bytes() as usize);
         match side {
-            HostSide::Memory(memory) => {
-                let view = HostView::new(Arc::clone(memory), skipped, bytes)?;
+            HostSide::Memory(page) => {
+                let view = HostView::new(Arc::clone(&page.memory), skipped, bytes)?;
                 stream.copy_to_device(target, &view)?;
             }
-            HostSide::Copying(_) => unreachable!("the page has arrived"),
+            HostSide::Copying(..) => unreachable!("the page has arrived"),
             HostSide::File(offset) => {
                 let staging = self.read_file(file, *offset + skipped as u64, bytes, spill)?;
                 let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
@@ -340,15 +340,18 @@ impl HostSide {
     /// The same after its copy has completed.
     fn arrived(self) -> Result<Self, DeviceError> {
         Ok(match self {
-            Self::Copying(copy) => Self::Memory(copy.wait()?),
+            Self::Copying(copy, charge) => {
+                let memory = copy.wait()?;
+                Self::Memory(SpillPage { memory, charge })
+            }
             side => side,
         })
     }
 
     pub(super) fn give_up(self, spill: &Spill) {
         match self {
-            Self::Copying(copy) => spill.retire(copy),
-            Self::Memory(memory) => spill.put(memory),
+            Self::Copying(copy, charge) => spill.retire(copy, charge),
+            Self::Memory(page) => spill.put(page),
             Self::File(_) => {}
         }
     }

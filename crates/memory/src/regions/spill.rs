@@ -62,24 +62,71 @@ pub struct SpillCounts {
     pub held: u64,
 }
 
+/// The bytes of spill pages, and the budget that they are taken from.
+#[derive(Debug, Default)]
+struct Account {
+    budget: Mutex<Option<Arc<dyn HostBudget>>>,
+    held: AtomicU64,
+}
+
+impl Account {
+    /// Takes that number of bytes; `None` if the budget has fewer.
+    fn take(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
+        let is_taken = self
+            .budget
+            .lock()
+            .as_ref()
+            .is_none_or(|budget| budget.take(bytes));
+        is_taken.then(|| {
+            self.held.fetch_add(bytes, Ordering::Relaxed);
+            Charge {
+                account: Arc::clone(self),
+                bytes,
+            }
+        })
+    }
+}
+
+/// Bytes that are taken from the host budget until it is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(budget) = &*self.account.budget.lock() {
+            budget.give(self.bytes);
+        }
+    }
+}
+
+/// Pinned host memory for content of a region.
+#[derive(Debug)]
+pub(super) struct SpillPage {
+    pub(super) memory: Arc<HostMemory>,
+    pub(super) charge: Charge,
+}
+
 /// The spill memory of a device.
 #[derive(Debug)]
 pub(super) struct Spill {
     device: Device,
     page_bytes: AtomicU64,
-    budget: Mutex<Option<Arc<dyn HostBudget>>>,
+    account: Arc<Account>,
     files: Mutex<Option<Arc<dyn SpillFiles>>>,
-    /// Pages without content, charged to the budget. While a copy from a page is in progress, it holds
-    /// another reference to the page.
-    idle: Mutex<Vec<Arc<HostMemory>>>,
+    /// Pages without content. While a copy from a page is in progress, it holds another reference to its
+    /// memory.
+    idle: Mutex<Vec<SpillPage>>,
     /// Pages through which file content is copied.
     staging: Mutex<Vec<Arc<HostMemory>>>,
     /// Copies of dropped regions. No query waits for them.
-    retired: Mutex<Vec<Download>>,
+    retired: Mutex<Vec<(Download, Charge)>>,
     to_memory: AtomicU64,
     to_files: AtomicU64,
     back: AtomicU64,
-    held: AtomicU64,
 }
 
 impl Spill {
@@ -87,7 +134,7 @@ impl Spill {
         Self {
             device: device.clone(),
             page_bytes: AtomicU64::new(page_bytes),
-            budget: Mutex::default(),
+            account: Arc::default(),
             files: Mutex::default(),
             idle: Mutex::default(),
             staging: Mutex::default(),
@@ -95,7 +142,6 @@ impl Spill {
             to_memory: AtomicU64::new(0),
             to_files: AtomicU64::new(0),
             back: AtomicU64::new(0),
-            held: AtomicU64::new(0),
         }
     }
 
@@ -113,7 +159,7 @@ impl Spill {
     }
 
     pub(super) fn set_places(&self, budget: Arc<dyn HostBudget>, files: Arc<dyn SpillFiles>) {
-        *self.budget.lock() = Some(budget);
+        *self.account.budget.lock() = Some(budget);
         *self.files.lock() = Some(files);
     }
 
@@ -122,7 +168,7 @@ impl Spill {
             to_memory: self.to_memory.load(Ordering::Relaxed),
             to_files: self.to_files.load(Ordering::Relaxed),
             back: self.back.load(Ordering::Relaxed),
-            held: self.held.load(Ordering::Relaxed),
+            held: self.account.held.load(Ordering::Relaxed),
         }
     }
 
@@ -139,26 +185,20 @@ impl Spill {
     }
 
     /// Takes a pinned page of at least `bytes`, within the host budget; `None` if the budget has no room.
-    pub(super) fn page(&self, bytes: u64) -> Result<Option<Arc<HostMemory>>, DeviceError> {
+    pub(super) fn page(&self, bytes: u64) -> Result<Option<SpillPage>, DeviceError> {
         self.sweep();
         if let Some(idle) = self.idle_page(bytes) {
             return Ok(Some(idle));
         }
         let bytes = bytes.max(self.page_bytes());
-        if !self.take(bytes) {
+        let Some(charge) = self.account.take(bytes) else {
             return Ok(None);
-        }
+        };
         match self.pinned(bytes) {
-            Ok(memory) => Ok(Some(memory)),
-            Err(error) if error.is_device_lost() => {
-                self.give(bytes);
-                Err(error)
-            }
+            Ok(memory) => Ok(Some(SpillPage { memory, charge })),
+            Err(error) if error.is_device_lost() => Err(error),
             // The system has no memory: the caller may use a file.
-            Err(_) => {
-                self.give(bytes);
-                Ok(None)
-            }
+            Err(_) => Ok(None),
         }
     }
 
@@ -187,43 +227,45 @@ impl Spill {
     }
 
     /// An idle page that no copy is reading any more.
-    fn idle_page(&self, bytes: u64) -> Option<Arc<HostMemory>> {
+    fn idle_page(&self, bytes: u64) -> Option<SpillPage> {
         let mut idle = self.idle.lock();
-        let fits = |page: &Arc<HostMemory>| page.len() as u64 >= bytes && Arc::strong_count(page) == 1;
+        let fits =
+            |page: &SpillPage| page.memory.len() as u64 >= bytes && Arc::strong_count(&page.memory) == 1;
         let at = idle.iter().position(fits)?;
         Some(idle.swap_remove(at))
     }
 
     /// Returns a page.
-    pub(super) fn put(&self, page: Arc<HostMemory>) {
-        let kept = self.budget.lock().as_ref().map_or(0, |budget| budget.idle());
+    pub(super) fn put(&self, page: SpillPage) {
+        let kept = self
+            .account
+            .budget
+            .lock()
+            .as_ref()
+            .map_or(0, |budget| budget.idle());
         let kept = kept.max(KEPT_PAGES * self.page_bytes());
         let mut idle = self.idle.lock();
-        let held: u64 = idle.iter().map(|page| page.len() as u64).sum();
-        if held + page.len() as u64 <= kept {
+        let held: u64 = idle.iter().map(|page| page.charge.bytes).sum();
+        if held + page.charge.bytes <= kept {
             idle.push(page);
-            return;
         }
-        drop(idle);
-        self.give(page.len() as u64);
     }
 
     /// Returns a page that is still the target of a copy.
-    pub(super) fn retire(&self, copy: Download) {
-        self.retired.lock().push(copy);
+    pub(super) fn retire(&self, copy: Download, charge: Charge) {
+        self.retired.lock().push((copy, charge));
     }
 
     /// Returns the pages of completed copies.
     fn sweep(&self) {
         let mut retired = self.retired.lock();
-        let (done, under_way): (Vec<_>, Vec<_>) = retired.drain(..).partition(Download::is_complete);
+        let (done, under_way): (Vec<_>, Vec<_>) = retired.drain(..).partition(|(copy, _)| copy.is_complete());
         *retired = under_way;
         drop(retired);
-        for copy in done {
-            match copy.wait() {
-                Ok(page) => self.put(page),
-                // The device has failed: its memory was released with the copy.
-                Err(_) => self.give(self.page_bytes()),
+        for (copy, charge) in done {
+            // If the device has failed, the memory was released with the copy.
+            if let Ok(memory) = copy.wait() {
+                self.put(SpillPage { memory, charge });
             }
         }
     }
@@ -231,28 +273,7 @@ impl Spill {
     /// Releases pages without content.
     pub(super) fn clear(&self) {
         self.sweep();
-        let idle = std::mem::take(&mut *self.idle.lock());
-        for page in idle {
-            self.give(page.len() as u64);
-        }
-    }
-
-    fn take(&self, bytes: u64) -> bool {
-        let taken = self
-            .budget
-            .lock()
-            .as_ref()
-            .is_none_or(|budget| budget.take(bytes));
-        self.held
-            .fetch_add(if taken { bytes } else { 0 }, Ordering::Relaxed);
-        taken
-    }
-
-    fn give(&self, bytes: u64) {
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(budget) = &*self.budget.lock() {
-            budget.give(bytes);
-        }
+        self.idle.lock().clear();
     }
 
     /// Creates a file for a region.
@@ -262,17 +283,5 @@ impl Spill {
             Some(files) => files.create(),
             None => Err(io::Error::other("there is no folder to spill to")),
         }
-    }
-}
-
-impl Drop for Spill {
-    fn drop(&mut self) {
-        let retired = std::mem::take(self.retired.get_mut());
-        for copy in retired {
-            if let Ok(page) = copy.wait() {
-                self.give(page.len() as u64);
-            }
-        }
-        self.clear();
     }
 }
