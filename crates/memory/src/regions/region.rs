@@ -18,6 +18,8 @@ pub(super) struct Region {
     /// Number of the region by creation: orders regions that are equally recent.
     pub(super) number: u64,
     pub(super) parts: Vec<Part>,
+    /// Bytes of all pages.
+    pub(super) bytes: u64,
     /// Incremented whenever a page is freed: earlier addresses are no longer valid.
     pub(super) generation: u64,
     /// Number of scans in progress that use addresses of the generation.
@@ -28,7 +30,7 @@ pub(super) struct Region {
     pub(super) uses: u64,
     /// Number of the last scan.
     pub(super) last: u64,
-    /// Number of uses; those before the last one count less the older they are.
+    /// The weights of uses; those before the last one count less the older they are.
     heat: f64,
     /// Launches that may still read pages.
     launches: Vec<Arc<Event>>,
@@ -48,6 +50,7 @@ impl Region {
             source,
             name,
             number,
+            bytes: parts.iter().map(|part| part.bytes).sum(),
             parts,
             generation: 0,
             pins: 0,
@@ -59,14 +62,14 @@ impl Region {
         }
     }
 
-    /// Counts a scan; `now` is its number among all scans.
-    pub(super) fn touch(&mut self, now: u64) {
-        self.heat = 1.0 + self.worth(now);
+    /// Counts a scan; `now` is its number among all scans, and `weight` the worth of its use.
+    pub(super) fn touch(&mut self, now: u64, weight: f64) {
+        self.heat = weight + self.worth(now);
         self.last = now;
         self.uses += 1;
     }
 
-    /// Number of uses; older ones count less.
+    /// The weights of uses; older ones count less.
     pub(super) fn worth(&self, now: u64) -> f64 {
         self.heat * (-(now.saturating_sub(self.last) as f64) / HALF_LIFE).exp2()
     }

@@ -4,9 +4,9 @@
 /// broken by recency, then by the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
-    /// Frequency of use; a use counts half after 64 scans of any regions. A scan evicts pages of a region
-    /// that is worth less than its own; if that region was used more than once, by a margin. The scan streams
-    /// the pages that do not fit.
+    /// Frequency of use; a use by a scan of fewer bytes counts more, and a use counts half after 64 scans of
+    /// any regions. A scan evicts pages of a region that is worth less than its own; if that region was used
+    /// more than once, by a margin. The scan streams the pages that do not fit.
     #[default]
     Frequency,
     /// Least recently used (MultiQx §4.2).
@@ -29,6 +29,15 @@ pub enum Replacement {
 /// Number of scans after which a use counts half.
 pub(super) const HALF_LIFE: f64 = 64.0;
 
+/// Bytes of a scan that count as much as its fixed costs.
+const FIXED_BYTES: f64 = 64e6;
+
+/// The worth of a use by a scan of this number of bytes. A page saves the same time in each scan, but this is
+/// a larger share of the time of a small scan.
+pub(super) fn weight(bytes: u64) -> f64 {
+    FIXED_BYTES / (FIXED_BYTES + bytes as f64)
+}
+
 /// Ratio of worth that a scan needs to evict pages of a region with more than one use. The region of the
 /// latest scan is worth slightly more than the others, so scans in turn would evict each other's pages.
 const MARGIN: f64 = 1.25;
@@ -46,7 +55,7 @@ pub(super) struct Candidate<K> {
     pub(super) dirty: u64,
     /// Number of uses so far.
     pub(super) uses: u64,
-    /// Number of uses, older ones counted less; infinite for memory that is not a copy.
+    /// The weights of uses, older ones counted less; infinite for memory that is not a copy.
     pub(super) worth: f64,
 }
 

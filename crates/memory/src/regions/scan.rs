@@ -4,6 +4,7 @@ use super::Source;
 use super::ablation::Ablation;
 use super::manager::{MemoryManager, key};
 use super::page::{Page, PagePin};
+use super::replacement::weight;
 use crate::Holder;
 use galatea_device::{DeviceError, Event, MemoryBudget};
 use std::sync::{Arc, Weak};
@@ -33,6 +34,7 @@ impl MemoryManager {
         let now = state.now;
         self.working.set_clock(now);
         let mut regions = Vec::new();
+        let mut bytes = 0;
         for source in sources {
             let key = key(source.identity());
             if !state.regions.contains_key(&key) {
@@ -41,9 +43,15 @@ impl MemoryManager {
                 state.regions.insert(key, region);
             }
             if let Some(region) = state.regions.get_mut(&key) {
-                region.touch(now);
                 region.scans += 1;
+                bytes += region.bytes;
                 regions.push((key, region.generation));
+            }
+        }
+        let weight = weight(bytes);
+        for (key, _) in &regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.touch(now, weight);
             }
         }
         Scan {

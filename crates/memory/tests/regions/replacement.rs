@@ -2,7 +2,7 @@
 //! a region.
 
 use crate::{Column, here, load, own_device};
-use galatea_memory::regions::{MemoryManager, Replacement};
+use galatea_memory::regions::{MemoryManager, Replacement, Source};
 
 const PAGE: u64 = 4096;
 
@@ -224,6 +224,32 @@ fn scan_does_not_evict_more_valuable_regions() {
     // Worth less than the scan's own use after a while, with a margin.
     assert_eq!(admitted(Replacement::Frequency, 2, 80), (vec![4, 3], 3));
     assert_eq!(admitted(Replacement::Frequency, 2, 90), (vec![3, 4], 4));
+}
+
+/// A small region and a large one that are scanned in turn: the small one has all of its pages after some
+/// rounds, although the large one was first.
+#[test]
+fn small_scans_keep_their_pages_beside_large_ones() {
+    let device = own_device();
+    let manager = MemoryManager::new(&device).unwrap();
+    let page = 1 << 20;
+    let (small, large) = (Column::of("small", 4, page), Column::of("large", 40, page));
+    // A thirty-second of the limit is left free: 42 pages fit.
+    device
+        .budget()
+        .set_limit(Some(43 * page as u64 + page as u64 / 2));
+    let scan = |column: &Column| {
+        let mut scan = manager.scan([column].into_iter());
+        scan.pin();
+        let pages = (0..Source::pages(column)).filter_map(|index| scan.page(0, index, true).unwrap());
+        pages.count()
+    };
+    assert_eq!(scan(&large), 40);
+    for _ in 0..20 {
+        scan(&large);
+        scan(&small);
+    }
+    assert_eq!((scan(&small), scan(&large)), (4, 38));
 }
 
 /// Two regions that are scanned in turn, with memory for all of their pages but two: both scans find the
