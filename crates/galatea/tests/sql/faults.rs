@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A sink of each kind, a build side, a query that streams, and a join that may run out of core.
-const QUERIES: &[&str] = &[
+pub(crate) const QUERIES: &[&str] = &[
     "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
     "SELECT i32, i64, low FROM t WHERE v % 3 = 1",
     "SELECT d.name, count(*), sum(t.v), min(t.d18) FROM t JOIN d ON t.u8 = d.id GROUP BY d.name",
@@ -43,15 +43,15 @@ const WATCHDOG: Duration = Duration::from_secs(20);
 const EACH: usize = 6;
 
 /// Two sessions with their own device, and the handle that injects faults.
-struct Bed {
-    pair: Pair,
-    faults: Faults,
-    expected: Vec<Vec<RecordBatch>>,
+pub(crate) struct Bed {
+    pub(crate) pair: Pair,
+    pub(crate) faults: Faults,
+    pub(crate) expected: Vec<Vec<RecordBatch>>,
     beside: Vec<RecordBatch>,
 }
 
 impl Bed {
-    async fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn new(settings: &[(&str, &str)]) -> Self {
         let faults = Faults::default();
         let emulator = EmulatorOptions {
             faults: faults.clone(),
@@ -89,14 +89,23 @@ impl Bed {
     }
 
     fn device(&self) -> Arc<DeviceRuntime> {
-        let state = self.pair.gpu.state();
-        let config = GalateaConfig::of(state.config_options());
-        let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+        let config = GalateaConfig::of(self.pair.gpu.state().config_options());
+        let session = self.session();
         session.engine().device(&config).expect("the emulated device")
     }
 
+    fn session(&self) -> Arc<Session> {
+        let state = self.pair.gpu.state();
+        state.config().get_extension().expect("a Galatea session")
+    }
+
+    /// Bytes of the store on the host.
+    pub(crate) fn store_bytes(&self) -> u64 {
+        self.session().engine().store().memory_used()
+    }
+
     /// Bytes in use after all memory is released that no query uses: by the budget, and by the driver.
-    fn level(&self) -> (u64, u64) {
+    pub(crate) fn level(&self) -> (u64, u64) {
         let runtime = self.device();
         runtime.clear().expect("evicted");
         let device = runtime.device();
@@ -108,7 +117,7 @@ impl Bed {
     }
 
     /// Checks that a query returns the right answer, and uses the device unless it may have been lost.
-    async fn good(&self, number: usize, placed: bool, context: &str) {
+    pub(crate) async fn good(&self, number: usize, placed: bool, context: &str) {
         let sql = QUERIES[number];
         let frame = self.pair.gpu.sql(sql).await.expect("a plan");
         let plan = frame.create_physical_plan().await.expect("a plan");

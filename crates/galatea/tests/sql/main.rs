@@ -90,6 +90,7 @@ mod shared_results;
 mod shared_scans;
 mod side_strings;
 mod similar_to;
+mod soak;
 mod sort;
 mod spelled_names;
 mod sqllogic;
