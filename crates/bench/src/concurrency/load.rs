@@ -173,23 +173,40 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Optio
     Ok((batches, galatea::query_report(&plan)))
 }
 
-/// Runs a client per script for `time`, each with a session and a thread of its own, and waits for all.
-/// Returns one tally per client.
+/// A client with a session of its own.
+pub(super) struct Client {
+    ctx: SessionContext,
+    known: Arc<[Known]>,
+    script: Script,
+}
+
+impl Client {
+    /// A client that sends queries of a session according to a script.
+    pub(super) fn new(session: &DeviceSession, known: &Arc<[Known]>, script: &Script) -> Self {
+        Self {
+            ctx: session.client(),
+            known: Arc::clone(known),
+            script: script.clone(),
+        }
+    }
+}
+
+/// Runs clients for `time`, each on a thread of its own, and waits for all. Returns one tally per client.
 ///
 /// # Errors
 /// [`BenchError::NoAnswer`] if a client does not return.
-pub(super) async fn drive(
-    session: &DeviceSession,
-    known: &Arc<[Known]>,
-    scripts: &[Script],
-    time: Duration,
-) -> Result<Vec<Tally>> {
+pub(super) async fn drive(clients: Vec<Client>, time: Duration) -> Result<Vec<Tally>> {
     let start = Instant::now();
     let until = start + time;
+    let count = clients.len();
     let mut answers = Vec::new();
-    for script in scripts {
+    for client in clients {
         let (send, receive) = oneshot::channel();
-        let (ctx, known, mut script) = (session.client(), Arc::clone(known), script.clone());
+        let Client {
+            ctx,
+            known,
+            mut script,
+        } = client;
         let runtime = Handle::current();
         let client = move || {
             let mut tally = Tally::default();
@@ -222,7 +239,7 @@ pub(super) async fn drive(
         let left = until.saturating_duration_since(Instant::now()) + PATIENCE;
         let tally = tokio::time::timeout(left, answer).await;
         let gone = || BenchError::NoAnswer {
-            clients: scripts.len(),
+            clients: count,
             seconds: PATIENCE.as_secs(),
         };
         // A client that panicked sends no tally either. Its message has been printed.

@@ -12,6 +12,8 @@
 //! * **pairs without the manager**: the same pairs, but a query that finds the device full fails, and nothing
 //!   is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
+//! * **mixed**: latency of n clients alone, and beside a client that repeats large queries of another
+//!   workload.
 //! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the
 //!   device.
 //! * **open**: one seeded trace of Poisson arrivals at twice the rate that one query at a time reaches, under
@@ -39,7 +41,7 @@ use crate::workload::Query;
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
 use galatea_device::Device;
-use load::{Known, Script, Tally, drive};
+use load::{Client, Known, Script, Tally, drive};
 
 /// The selected experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,6 +54,8 @@ pub struct Experiments {
     pub naive: bool,
     /// A small query beside a large one.
     pub beside: bool,
+    /// Clients beside a client of [`Plan::large`].
+    pub mixed: bool,
     /// Cancelled queries.
     pub cancel: bool,
     /// An open system.
@@ -65,6 +69,8 @@ pub struct Plan {
     pub tables: Tables,
     /// The queries. For `beside`, the first is the small one and the last the large one.
     pub queries: Vec<Query>,
+    /// The tables and the queries of the client with large queries, for `mixed`.
+    pub large: Option<(Tables, Vec<Query>)>,
     /// The selected experiments.
     pub experiments: Experiments,
     /// Numbers of clients.
@@ -116,6 +122,9 @@ impl Plan {
         }
         if self.experiments.beside {
             bed.beside(&mut report, &mut done).await?;
+        }
+        if let (true, Some((tables, queries))) = (self.experiments.mixed, &self.large) {
+            bed.mixed((tables, queries), &mut report, &mut done).await?;
         }
         if self.experiments.cancel {
             bed.cancel(&mut report, &mut done).await?;
@@ -183,10 +192,15 @@ impl<'a> Bed<'a> {
 
     /// Runs a client per script. Returns one tally each, and the maximum use of device memory.
     async fn drive(&self, scripts: &[Script]) -> Result<(Vec<Tally>, u64)> {
+        let client = |script| Client::new(&self.session, &self.known, script);
+        self.drive_all(scripts.iter().map(client).collect()).await
+    }
+
+    async fn drive_all(&self, clients: Vec<Client>) -> Result<(Vec<Tally>, u64)> {
         let device = self.session.device()?;
         let budget = device.device().budget();
         budget.reset_peak();
-        let tallies = drive(&self.session, &self.known, scripts, self.plan.time).await?;
+        let tallies = drive(clients, self.plan.time).await?;
         Ok((tallies, budget.peak()))
     }
 
@@ -195,13 +209,15 @@ impl<'a> Bed<'a> {
         Row::new(self.plan, experiment, clients, tally, (peak, self.limit))
     }
 
+    /// Scripts of all queries in another order for each client.
+    fn scripts(&self, clients: usize) -> Vec<Script> {
+        let shuffled = |client| Script::shuffled(self.known.len(), self.plan.seed.wrapping_add(client));
+        (0..clients as u64).map(shuffled).collect()
+    }
+
     async fn clients(&self, report: &mut ConcurrencyReport, done: &mut impl FnMut(&str)) -> Result<()> {
         for clients in &self.plan.clients {
-            let seeds = 0..*clients as u64;
-            let scripts: Vec<_> = seeds
-                .map(|client| Script::shuffled(self.known.len(), self.plan.seed.wrapping_add(client)))
-                .collect();
-            let (tallies, peak) = self.drive(&scripts).await?;
+            let (tallies, peak) = self.drive(&self.scripts(*clients)).await?;
             let all = Tally::of_all(&tallies);
             let row = self.row("clients", *clients, &all, peak);
             report.push(row, &all);
@@ -322,6 +338,64 @@ impl<'a> Bed<'a> {
         row.add_problems(&tallies[1]);
         report.push(row, &Tally::of_all(&tallies));
         done("the small query beside the large one");
+        Ok(())
+    }
+
+    async fn mixed(
+        &self,
+        (tables, queries): (&Tables, &[Query]),
+        report: &mut ConcurrencyReport,
+        done: &mut impl FnMut(&str),
+    ) -> Result<()> {
+        let session = self.session.with_tables(tables, &self.plan.settings).await?;
+        let mut large = Vec::new();
+        for query in queries {
+            // The second run has its columns and kernels.
+            measure::run(&session.ctx, &query.sql).await?;
+            let run = measure::run(&session.ctx, &query.sql).await?;
+            large.push(Known {
+                query: query.clone(),
+                result: run.batches,
+            });
+        }
+        Device::finish_compiling();
+        let large: Arc<[Known]> = large.into();
+        let all = Script::InTurn((0..large.len()).collect());
+        let (tallies, peak) = self.drive_all(vec![Client::new(&session, &large, &all)]).await?;
+        let names: Vec<&str> = queries.iter().map(|query| query.name.as_str()).collect();
+        let names = format!("{} {}", tables.workload, names.join(", "));
+        let mut row = self.row("mixed large", 1, &tallies[0], peak);
+        row.query.clone_from(&names);
+        report.push(row, &tallies[0]);
+        done("the large queries alone");
+        for count in &self.plan.clients {
+            let small = || {
+                let scripts = self.scripts(*count);
+                let clients = scripts
+                    .iter()
+                    .map(|script| Client::new(&self.session, &self.known, script));
+                clients.collect::<Vec<_>>()
+            };
+            let (tallies, peak) = self.drive_all(small()).await?;
+            let tally = Tally::of_all(&tallies);
+            let row = self.row("mixed", *count, &tally, peak);
+            let p99_alone = row.p99_ms;
+            report.push(row, &tally);
+            done(&format!("{count} clients alone"));
+            let mut clients = small();
+            clients.push(Client::new(&session, &large, &all));
+            let (mut tallies, peak) = self.drive_all(clients).await?;
+            let of_large = tallies.pop().unwrap_or_default();
+            let tally = Tally::of_all(&tallies);
+            let mut row = self.row("mixed", *count, &tally, peak);
+            row.other.clone_from(&names);
+            row.p99_ratio = row.p99_ms.zip(p99_alone).map(|(beside, alone)| beside / alone);
+            report.push(row, &tally);
+            let mut row = self.row("mixed large", 1, &of_large, peak);
+            (row.query, row.other) = (names.clone(), format!("{count} clients"));
+            report.push(row, &of_large);
+            done(&format!("{count} clients beside the large queries"));
+        }
         Ok(())
     }
 }

@@ -16,7 +16,8 @@ use crate::result::{Summary, real};
 /// One configuration of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `clients`, `alone`, `pair`, `naive alone`, `naive`, `beside`, `cancel` or `open`.
+    /// `clients`, `alone`, `pair`, `naive alone`, `naive`, `beside`, `mixed`, `mixed large`,
+    /// `cancel` or `open`.
     pub experiment: String,
     /// The workload.
     pub workload: String,
@@ -344,10 +345,31 @@ impl Report for ConcurrencyReport {
             .reals("p50 ms", 3, |row| row.p50_ms)
             .reals("p99 ms", 3, |row| row.p99_ms)
             .reals("p99 to alone", 2, |row| row.p99_ratio);
+        let mixed = Table::of(self.of("mixed"))
+            .numbers("clients", |row| row.clients)
+            .words(
+                "beside",
+                |row| if row.other.is_empty() { "-" } else { &row.other },
+            )
+            .reals("queries/s", 2, |row| row.per_second)
+            .reals("p50 ms", 3, |row| row.p50_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms)
+            .reals("p99 to alone", 2, |row| row.p99_ratio);
+        let large = Table::of(self.of("mixed large"))
+            .words("large queries", |row| &row.query)
+            .words(
+                "beside",
+                |row| if row.other.is_empty() { "-" } else { &row.other },
+            )
+            .numbers("queries", |row| row.queries)
+            .reals("mean ms", 3, |row| row.mean_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms);
         text += &section(naive);
         text += &section(cancelled);
         text += &section(counts(open));
         text += &section(counts(beside));
+        text += &section(counts(mixed));
+        text += &section(counts(large));
         for problem in &self.problems {
             let _ = writeln!(text, "* {}", problem.replace('\n', " "));
         }

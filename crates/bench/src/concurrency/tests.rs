@@ -23,6 +23,7 @@ fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
     Plan {
         tables: Tables::find(Workload::Ssb, root).expect("tables"),
         queries: Workload::Ssb.select(0.01, &names).expect("queries"),
+        large: None,
         experiments,
         clients: vec![1, 4],
         time: Duration::from_millis(200),
@@ -50,6 +51,7 @@ async fn every_configuration_is_measured() {
         pairs: true,
         naive: true,
         beside: true,
+        mixed: false,
         cancel: true,
         open: true,
     };
@@ -181,4 +183,39 @@ fn query_order_depends_on_the_seed() {
     let mut sorted = first;
     sorted.sort_unstable();
     assert_eq!(sorted, (0..13).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn clients_are_measured_beside_large_queries_of_other_tables() {
+    let [root, large] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let experiments = Experiments {
+        mixed: true,
+        ..Experiments::default()
+    };
+    let options = GenerateOptions::new(Workload::Tpch, 0.01, large.path());
+    generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
+    let queries = Workload::Tpch.select(0.01, &["18".to_string()]).expect("a query");
+    let tables = Tables::find(Workload::Tpch, large.path()).expect("tables");
+    let plan = Plan {
+        large: Some((tables, queries)),
+        clients: vec![2],
+        ..plan(root.path(), experiments, "64 MiB")
+    };
+    let report = plan.measure(|_| {}).await.expect("measured");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let rows: Vec<_> = report
+        .rows
+        .iter()
+        .map(|row| (&*row.experiment, row.clients))
+        .collect();
+    assert_eq!(
+        rows,
+        [("mixed large", 1), ("mixed", 2), ("mixed", 2), ("mixed large", 1)]
+    );
+    assert!(report.rows.iter().all(|row| row.queries > 0));
+    assert!(
+        report.rows[2].p99_ratio.is_some() && report.rows[2].other == "tpch 18",
+        "{}",
+        report.summary()
+    );
 }

@@ -55,6 +55,30 @@ impl DeviceSession {
         Ok(Self { ctx, session, given })
     }
 
+    /// Creates another session over other tables, with the same engine.
+    ///
+    /// # Errors
+    /// A setting that is refused, and tables that cannot be read.
+    pub(crate) async fn with_tables(&self, tables: &Tables, settings: &[(String, String)]) -> Result<Self> {
+        let builder = galatea::session().with_file_queries(true);
+        let mut builder = builder.with_engine(self.session.engine());
+        builder = builder.with_setting("galatea.device", "gpu");
+        // The engine has its settings already.
+        let own = settings
+            .iter()
+            .filter(|(name, _)| !EngineSettings::contains(name));
+        for (name, value) in own {
+            builder = builder.with_setting(name, value);
+        }
+        let ctx = builder.build()?;
+        tables.register(&ctx).await?;
+        Ok(Self {
+            ctx,
+            session: Arc::clone(&self.session),
+            given: self.given.clone(),
+        })
+    }
+
     /// Opens the device with the session's settings, in particular its limit.
     ///
     /// # Errors

@@ -158,6 +158,10 @@ pub(crate) struct ConcurrencyArguments {
     /// Measure the latency of the first query, alone and beside a client that repeats the last query.
     #[arg(long)]
     pub(crate) beside: bool,
+    /// Measure each number of clients alone, and beside a client that repeats queries 9, 18 and 21 of TPC-H
+    /// over the tables in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) mixed: Option<PathBuf>,
     /// Seed of each client's order of queries.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -1,8 +1,11 @@
 //! `galatea bench concurrency`: many clients on one device.
 
+use std::path::Path;
 use std::time::Duration;
 
 use galatea_bench::concurrency::{ConcurrencyReport, Experiments, Plan};
+use galatea_bench::workload::tables::Tables;
+use galatea_bench::workload::{Query, Workload};
 
 use super::bench::{ceilings, show};
 use super::residency::Typed;
@@ -10,6 +13,9 @@ use crate::arguments::{ConcurrencyArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::progress::steps;
+
+/// Queries of TPC-H with large joins and groups.
+const LARGE: [&str; 3] = ["9", "18", "21"];
 
 pub(crate) async fn run(
     session: &SessionArguments,
@@ -39,6 +45,7 @@ pub(super) async fn measure(
         arguments.beside,
         arguments.cancel,
         arguments.poisson,
+        arguments.mixed.is_some(),
     ];
     let clients = if arguments.clients.is_empty() {
         Plan::CLIENTS.to_vec()
@@ -52,11 +59,13 @@ pub(super) async fn measure(
     let plan = Plan {
         tables: typed.tables,
         queries: typed.queries,
+        large: arguments.mixed.as_deref().map(large).transpose()?,
         experiments: Experiments {
-            clients: !arguments.clients.is_empty() || !others.contains(&true),
+            clients: arguments.mixed.is_none() && !arguments.clients.is_empty() || !others.contains(&true),
             pairs: arguments.pairs,
             naive: arguments.naive,
             beside: arguments.beside,
+            mixed: arguments.mixed.is_some(),
             cancel: arguments.cancel,
             open: arguments.poisson,
         },
@@ -80,6 +89,13 @@ pub(super) async fn measure(
     Ok(report)
 }
 
+/// The large queries of TPC-H, and their tables in a directory.
+fn large(root: &Path) -> Result<(Tables, Vec<Query>), CliError> {
+    let tables = Tables::find(Workload::Tpch, root)?;
+    let queries = Workload::Tpch.select(tables.scale, &LARGE.map(String::from))?;
+    Ok((tables, queries))
+}
+
 /// An error with the number of failed queries and wrong results.
 pub(super) fn check(report: &ConcurrencyReport) -> Result<(), CliError> {
     match report.defects() {
@@ -98,6 +114,7 @@ fn most_steps(plan: &Plan) -> usize {
         + of(plan.experiments.pairs, queries + queries * (queries + 1) / 2)
         + of(plan.experiments.naive, queries + queries * (queries + 1) / 2)
         + of(plan.experiments.beside, 2)
+        + of(plan.experiments.mixed, 1 + 2 * plan.clients.len())
         + of(plan.experiments.cancel, queries)
         + of(plan.experiments.open, 7)
 }
