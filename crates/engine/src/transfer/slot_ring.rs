@@ -29,19 +29,21 @@ fn slot_end(view: &TableView, chunk: usize, columns: impl IntoIterator<Item = us
 }
 
 impl SlotRing {
-    /// `most` slots for these columns of any of the chunks, or fewer if memory is insufficient.
+    /// `most` slots for these columns of any of the chunks, or fewer if memory is insufficient, or if they
+    /// would take more than `bytes`.
     pub(crate) fn new<C: IntoIterator<Item = usize>>(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
         chunks: impl ExactSizeIterator<Item = (usize, C)>,
-        most: usize,
+        (most, bytes): (usize, u64),
     ) -> Result<Self, RunError> {
         let count = chunks.len();
-        let bytes = chunks.map(|(chunk, columns)| slot_end(view, chunk, columns));
-        let largest = bytes.max().unwrap_or(0);
+        let of_chunks = chunks.map(|(chunk, columns)| slot_end(view, chunk, columns));
+        let largest = of_chunks.max().unwrap_or(0);
         // Half of the available memory is left to the sink.
-        let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
+        let affordable = (runtime.room() / 2).min(bytes);
+        let affordable = affordable.checked_div(largest).unwrap_or(u64::MAX);
         let most = affordable.clamp(1, most as u64) as usize;
         let mut slots = Vec::new();
         while slots.len() < most.min(count.max(1)) {

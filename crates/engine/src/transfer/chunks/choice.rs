@@ -258,7 +258,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         let mut ring = None;
         if !is_mapped && self.exceed_memory() {
             let any = chunks.iter().map(|chunk| (*chunk, columns()));
-            ring = Some(SlotRing::new(runtime, streams, view, any, slots)?);
+            ring = Some(SlotRing::new(runtime, streams, view, any, (slots, u64::MAX))?);
             self.scan.make_reserve()?;
         }
         let allowed = self.columns_with_pages();
@@ -287,13 +287,11 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
                 let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
                 (*chunk, missing)
             };
-            ring = Some(SlotRing::new(
-                runtime,
-                streams,
-                view,
-                away.iter().map(of_chunk),
-                slots,
-            )?);
+            // The pages of this run are pinned, so that more memory would have to come from pages that other
+            // runs use more. Small allocations take the rest of the reserve.
+            let free = runtime.device().budget().available() / 4 * 3;
+            let chunks = away.iter().map(of_chunk);
+            ring = Some(SlotRing::new(runtime, streams, view, chunks, (slots, free))?);
         }
         placed.extend(away);
         Ok(Placed {
