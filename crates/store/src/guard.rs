@@ -2,15 +2,19 @@
 //!
 //! DataFusion passes a table the filters that it finds in the optimized plan, and a statement without filters
 //! changes all rows. The optimizer may have replaced a condition: one that is never true by an empty
-//! relation, one on other tables by a join. The rule runs last, for stored tables. It turns an empty relation
-//! back into a filter, and rejects conditions that are no filters.
+//! relation, one on other tables by a join, and parts that occur twice by columns of a projection below. The
+//! rule runs last, for stored tables. It turns an empty relation back into a filter, writes such parts out,
+//! and rejects conditions that are no filters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::datasource::DefaultTableSource;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
+use datafusion::logical_expr::{
+    DmlStatement, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, WriteOp, lit,
+};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::table::StoredTable;
@@ -29,7 +33,18 @@ impl OptimizerRule for KeepConditions {
             LogicalPlan::Dml(statement) if changes_stored_rows(&statement) => statement,
             plan => return Ok(Transformed::no(plan)),
         };
+        let input = Arc::unwrap_or_clone(Arc::clone(&statement.input));
+        let written_out = input.transform_up(write_out)?;
+        let is_changed = written_out.transformed;
+        let statement = match is_changed {
+            true => DmlStatement {
+                input: Arc::new(written_out.data),
+                ..statement
+            },
+            false => statement,
+        };
         match rows_of(&statement.input, &statement) {
+            Rows::Filtered if is_changed => Ok(Transformed::yes(LogicalPlan::Dml(statement))),
             Rows::Filtered => Ok(Transformed::no(LogicalPlan::Dml(statement))),
             Rows::None => {
                 let scan = LogicalPlanBuilder::scan(
@@ -53,6 +68,55 @@ impl OptimizerRule for KeepConditions {
     fn supports_rewrite(&self) -> bool {
         true
     }
+}
+
+/// Writes the columns of a projection out in the filter or projection above it.
+fn write_out(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let below = match &node {
+        LogicalPlan::Filter(filter) => Arc::clone(&filter.input),
+        LogicalPlan::Projection(projection) => Arc::clone(&projection.input),
+        _ => return Ok(Transformed::no(node)),
+    };
+    let LogicalPlan::Projection(below) = below.as_ref() else {
+        return Ok(Transformed::no(node));
+    };
+    let columns: HashMap<Column, &Expr> = below.schema.columns().into_iter().zip(&below.expr).collect();
+    let written_out = |expr: Expr| {
+        let replaced = expr.transform_up(|part| {
+            let column = match &part {
+                Expr::Column(column) => columns.get(column),
+                _ => None,
+            };
+            Ok(match column {
+                Some(expr) => Transformed::yes((*expr).clone().unalias()),
+                None => Transformed::no(part),
+            })
+        });
+        replaced.map(|replaced| replaced.data)
+    };
+    let input = Arc::clone(&below.input);
+    Ok(Transformed::yes(match node {
+        LogicalPlan::Filter(filter) => {
+            let filter = Filter::try_new(written_out(filter.predicate)?, input)?;
+            let input = Arc::new(LogicalPlan::Filter(filter));
+            LogicalPlan::Projection(Projection::try_new(below.expr.clone(), input)?)
+        }
+        LogicalPlan::Projection(above) => {
+            let names = above.schema.iter().map(|(_, field)| field.name().clone());
+            let written_out = above.expr.into_iter().zip(names).map(|(expr, name)| {
+                let expr = written_out(expr)?;
+                let has_name = expr.schema_name().to_string() == name;
+                Ok(if has_name {
+                    expr
+                } else {
+                    expr.unalias().alias(name)
+                })
+            });
+            let written_out = written_out.collect::<Result<Vec<_>>>()?;
+            LogicalPlan::Projection(Projection::try_new(written_out, input)?)
+        }
+        other => other,
+    }))
 }
 
 fn changes_stored_rows(statement: &DmlStatement) -> bool {

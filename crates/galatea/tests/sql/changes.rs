@@ -69,6 +69,21 @@ const CASES: &[Case] = &[
     ("DELETE FROM t WHERE a = 1", "1", "2 20 y; 4 NULL NULL; NULL 30 z"),
     ("DELETE FROM t WHERE a > 1", "2", "1 10 x; NULL 30 z"),
     (
+        "DELETE FROM t WHERE (a + b) * (a + b) > 200",
+        "1",
+        "1 10 x; 4 NULL NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t SET b = (a + b) * (a + b) WHERE a + b > 1 AND a + b < 20",
+        "1",
+        "1 121 x; 2 20 y; 4 NULL NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t SET b = coalesce(b, 0) WHERE coalesce(b, 0) = 0 OR coalesce(b, 0) = 30",
+        "2",
+        "1 10 x; 2 20 y; 4 0 NULL; NULL 30 z",
+    ),
+    (
         "DELETE FROM t WHERE NOT (a > 1)",
         "1",
         "2 20 y; 4 NULL NULL; NULL 30 z",
