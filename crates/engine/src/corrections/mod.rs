@@ -33,6 +33,8 @@
 //! same_names      filters stay above rows with several columns of one name
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
+//! coarse_timestamps  timestamps of seconds beside constants and intervals of finer units; dates with hours
+//! scalar_functions  nullif and CASE of -0.0, casts of timestamps with time zones, lpad to negative lengths
 //! timestamps      date_trunc and date_bin beyond the years of 64-bit nanoseconds, and of constants before 1970
 //! offsets         OFFSET without LIMIT skips the rows of its own order
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
@@ -43,6 +45,7 @@
 
 mod aggregates;
 mod changes;
+mod coarse_timestamps;
 mod copied_names;
 mod correlated_names;
 mod deviations;
@@ -70,6 +73,7 @@ mod offsets;
 mod one_row;
 mod outer_conditions;
 mod same_names;
+mod scalar_functions;
 mod scalars;
 mod set_comparisons;
 mod set_operations;
@@ -95,6 +99,8 @@ pub fn analyzer_rules(
         Arc::new(set_operations::CountCopies),
         Arc::new(float_decimals::DecimalsAsFloats),
         Arc::new(list_lengths::ListLengths),
+        Arc::new(coarse_timestamps::CoarseTimestamps),
+        Arc::new(scalar_functions::ReplaceScalars),
     ];
     all.extend(rules.iter().cloned());
     all.push(Arc::new(nullable_subqueries::NullableSubqueries));

@@ -16,6 +16,7 @@ mod set_operations;
 mod spilled_joins;
 mod structs;
 mod subqueries;
+mod times;
 mod upstream;
 
 use datafusion::arrow::array::RecordBatch;

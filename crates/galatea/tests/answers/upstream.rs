@@ -25,6 +25,31 @@ const WRONG: &[Wrong] = &[
         right: &["2"],
     },
     Wrong {
+        rule: "coarse_timestamps.rs (constants)",
+        statements: &[
+            "SELECT count(*) FROM (SELECT arrow_cast(TIMESTAMP '2024-01-01', 'Timestamp(Second, None)') AS t) WHERE t = TIMESTAMP '2024-01-01 00:00:00.5'",
+        ],
+        right: &["0"],
+    },
+    Wrong {
+        rule: "coarse_timestamps.rs (intervals)",
+        statements: &["SELECT DATE '2024-01-01' + INTERVAL '1 hour' > DATE '2024-01-01'"],
+        right: &["true"],
+    },
+    Wrong {
+        rule: "scalar_functions.rs (nullif)",
+        statements: &["SELECT nullif(CAST('-0.0' AS DOUBLE), 0.0) IS NULL"],
+        right: &["true"],
+    },
+    Wrong {
+        rule: "scalar_functions.rs (time zones)",
+        statements: &[
+            "SET datafusion.execution.time_zone = '-05:00'",
+            "SELECT CAST(arrow_cast('2024-01-31T10:00:00-05:00', 'Timestamp(Second, Some(\"-05:00\"))') AS TIMESTAMP) = TIMESTAMP '2024-01-31 10:00:00'",
+        ],
+        right: &["true"],
+    },
+    Wrong {
         rule: "same_names.rs",
         statements: &[
             "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.k WHERE i.y = 1 OR s.y > 6",

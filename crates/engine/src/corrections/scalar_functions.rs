@@ -1,0 +1,123 @@
+//! Functions and expressions with wrong results for some arguments, replaced by equivalent ones:
+//!
+//! * `nullif(x, 0)` and `CASE x WHEN 0` of floats compare bits, so that -0.0 differs from 0.0. They become
+//!   conditions with `=`.
+//! * A cast of a timestamp with a time zone to one without returns the digits of UTC. Every other conversion
+//!   returns those of the zone, and so does the cast of `to_local_time`.
+//! * `lpad` and `rpad` to a negative length panic. It becomes 0.
+//!
+//! The rule runs before type coercion.
+
+use crate::checks::names_kept;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::functions::core::nullif::NullIfFunc;
+use datafusion::functions::datetime::to_local_time;
+use datafusion::functions::unicode::{lpad::LPadFunc, rpad::RPadFunc};
+use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit, when};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The rule; see the module documentation.
+#[derive(Debug, Default)]
+pub(super) struct ReplaceScalars;
+
+impl AnalyzerRule for ReplaceScalars {
+    fn name(&self) -> &'static str {
+        "galatea_replace_scalars"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
+            names_kept(node, |expr| expr.transform_up(|part| replaced(part, &schema)))
+        });
+        Ok(changed?.data)
+    }
+}
+
+fn replaced(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = match &part {
+        Expr::ScalarFunction(call) => in_call(call, schema)?,
+        Expr::Case(case) => in_case(case, schema),
+        Expr::Cast(Cast { expr, field }) => local_time(expr, field.data_type(), schema).map(|expr| {
+            let (expr, field) = (Box::new(expr), field.clone());
+            Expr::Cast(Cast { expr, field })
+        }),
+        Expr::TryCast(TryCast { expr, field }) => local_time(expr, field.data_type(), schema).map(|expr| {
+            let (expr, field) = (Box::new(expr), field.clone());
+            Expr::TryCast(TryCast { expr, field })
+        }),
+        _ => None,
+    };
+    Ok(match changed {
+        Some(changed) => Transformed::yes(changed),
+        None => Transformed::no(part),
+    })
+}
+
+fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema)
+        .is_ok_and(|data_type| data_type.is_floating())
+}
+
+fn in_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+    let function = call.func.inner();
+    if function.is::<NullIfFunc>() {
+        let [value, other] = call.args.as_slice() else {
+            return Ok(None);
+        };
+        let compares = is_float(value, schema) || is_float(other, schema);
+        if !compares || value.is_volatile() {
+            return Ok(None);
+        }
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let equals = value.clone().eq(other.clone());
+        return when(equals, null).otherwise(value.clone()).map(Some);
+    }
+    let is_padding = function.is::<LPadFunc>() || function.is::<RPadFunc>();
+    match call.args.get(1) {
+        Some(length) if is_padding && !matches!(length, Expr::Literal(..)) && !length.is_volatile() => {
+            let mut call = call.clone();
+            let negative = length.clone().lt(lit(0_i64));
+            call.args[1] = when(negative, lit(0_i64)).otherwise(length.clone())?;
+            Ok(Some(Expr::ScalarFunction(call)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A CASE with a value of floats, as a CASE of conditions.
+fn in_case(case: &Case, schema: &DFSchema) -> Option<Expr> {
+    let value = case.expr.as_ref()?;
+    let whens = || case.when_then_expr.iter().map(|(when, _)| when);
+    let compares = is_float(value, schema) || whens().any(|when| is_float(when, schema));
+    if !compares || value.is_volatile() {
+        return None;
+    }
+    let cases = case.when_then_expr.iter().map(|(when, then)| {
+        let equals = value.as_ref().clone().eq(when.as_ref().clone());
+        (Box::new(equals), then.clone())
+    });
+    Some(Expr::Case(Case {
+        expr: None,
+        when_then_expr: cases.collect(),
+        else_expr: case.else_expr.clone(),
+    }))
+}
+
+/// The local time of a timestamp with a time zone that is cast to one without.
+fn local_time(expr: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr> {
+    let DataType::Timestamp(_, None) = to else {
+        return None;
+    };
+    match expr.get_type(schema).ok()? {
+        DataType::Timestamp(_, Some(zone)) if !matches!(&*zone, "UTC" | "+00:00" | "Z") => {
+            Some(to_local_time().call(vec![expr.clone()]))
+        }
+        _ => None,
+    }
+}
