@@ -4,8 +4,8 @@
 //! is checked and planned, with the arguments in place of the parameters. A function of the session wins over
 //! a macro, so a macro cannot have the name of one.
 
-use super::ast_parts::key;
-use super::{SqlError, definitions, duckdb, flow_mut, parse};
+use super::ast_parts::{each_part, key};
+use super::{SqlError, definitions, duckdb, flow_mut, parse, unnamed_tables};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use galatea_base::stack::for_levels;
 use galatea_engine::syntax::{visit_expressions, visit_expressions_mut, visit_mut};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -387,6 +387,13 @@ impl Expand<'_> {
         }
         let values = Self::values(&name, &called, arguments)?;
         let mut body = body.clone();
+        if let Some((parameter, column)) = captured(&mut body, &values) {
+            let problem = format!(
+                "uses its parameter {parameter} in a subquery, whose tables may have the column {column}\n\
+                 hint: qualify the column in the call by a table name that the macro does not use"
+            );
+            return Err(wrong(&name, problem));
+        }
         replace(&mut body, &values);
         self.enter(&name, &body)?;
         super::result(visit_mut(&mut body, self))?;
@@ -430,6 +437,70 @@ impl Expand<'_> {
             sample: sample.clone(),
         }))
     }
+}
+
+/// A parameter that the body of a macro uses in a subquery, and a column in its value that may be one of the
+/// subquery's tables there.
+fn captured(body: &mut Expr, values: &BTreeMap<String, Expr>) -> Option<(String, String)> {
+    struct Inside<'v> {
+        values: &'v BTreeMap<String, Expr>,
+        /// The names of the tables of each SELECT around the visited part; none without tables.
+        selects: Vec<Option<HashSet<String>>>,
+    }
+
+    impl Inside<'_> {
+        /// The first column of a value, outside of its subqueries, that the tables may have.
+        fn captures(&self, value: &Expr) -> Option<String> {
+            let tables = || self.selects.iter().flatten();
+            let mut found = None;
+            // The closure returns no error.
+            let _ = each_part(&mut value.clone(), |part| {
+                let is_captured = match part {
+                    Expr::Identifier(_) => tables().next().is_some(),
+                    Expr::CompoundIdentifier(names) => match names.as_slice() {
+                        [.., table, _] => tables().any(|tables| tables.contains(&key(table))),
+                        _ => false,
+                    },
+                    _ => false,
+                };
+                if is_captured {
+                    found.get_or_insert_with(|| part.to_string());
+                }
+                ControlFlow::Continue(())
+            });
+            found
+        }
+    }
+
+    impl VisitorMut for Inside<'_> {
+        type Break = (String, String);
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+            let has_tables = !select.from.is_empty();
+            self.selects
+                .push(has_tables.then(|| unnamed_tables::names(select)));
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<Self::Break> {
+            self.selects.pop();
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, part: &mut Expr) -> ControlFlow<Self::Break> {
+            let Expr::Identifier(name) = part else {
+                return ControlFlow::Continue(());
+            };
+            let column = self.values.get(&key(name)).and_then(|value| self.captures(value));
+            match column {
+                Some(column) => ControlFlow::Break((key(name), column)),
+                None => ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    let selects = Vec::new();
+    visit_mut(body, &mut Inside { values, selects }).break_value()
 }
 
 /// Replaces the parameters in the body of a macro.

@@ -15,13 +15,14 @@
 //!             (a, b) < (c, d) compares values, SIMILAR TO is a regular expression  row_comparisons, similar_to
 //!             a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             year(day) is date_part('year', day)                          duckdb, quantiles, time_formats
+//!             FROM (SELECT 1 AS a): a subquery without a name gets one              unnamed_tables
 //!             VALUES with subqueries are SELECTs                                           values
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //! columns     ORDER BY 2 of a computed column of groups                                   ordinals
 //!             ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
-//!             COLUMNS('pattern'), FROM (SELECT 1 AS a), (SELECT 2 AS a)    column_lists, unnamed_tables
+//!             COLUMNS('pattern')                                                      column_lists
 //!             columns of joins with USING and NATURAL                                     merged_columns
 //!             SELECT a, a: different names         output_names, expression_keys, unnamed_parts, distinct_order
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy

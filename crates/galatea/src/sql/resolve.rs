@@ -8,7 +8,7 @@ use super::ast_parts::column;
 use super::question::{Answer, Question, query_of};
 use super::{
     aliases, column_lists, distinct_order, flow_mut, merged_columns, order_all, ordinals, output_names,
-    pivot, unnamed_parts, unnamed_tables,
+    pivot, unnamed_parts,
 };
 use datafusion::common::DFSchema;
 use datafusion::dataframe::DataFrame;
@@ -205,11 +205,6 @@ impl Visit<'_> {
     fn selects(&mut self, query: &mut Query) -> ControlFlow<Stop> {
         let mut number = 0;
         while let Some((select, order)) = merged_columns::with_order(query, number) {
-            let question = unnamed_tables::question(select);
-            self.part(question, |_, answer| {
-                unnamed_tables::rewrite(select, answer);
-                Ok(())
-            })?;
             let question = column_lists::question(select);
             self.part(question, |_, answer| column_lists::rewrite(select, answer))?;
             let question = merged_columns::question(select);

@@ -3,15 +3,15 @@
 use super::{asof, read_functions, values};
 use super::{
     change_clauses, distinct_from, duckdb, merged_columns, operators, pivot, power, quantiles,
-    row_comparisons, similar_to, using_sample, windows,
+    row_comparisons, similar_to, unnamed_tables, using_sample, windows,
 };
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select,
-    SelectFlavor, SelectItem, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
-    WildcardAdditionalOptions,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Fetch, GroupByExpr, GroupByWithModifier,
+    JoinOperator, LimitClause, Query, Select, SelectFlavor, SelectItem, Statement, TableFactor,
+    TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use galatea_base::stack::for_levels;
 use std::mem;
@@ -19,6 +19,9 @@ use std::ops::ControlFlow;
 
 /// Levels of stack for a rewrite of a SELECT beside the visit of the statement.
 const SPARE: usize = 4;
+
+/// Maximum number of digits of a decimal.
+const DECIMAL_DIGITS: usize = 38;
 
 /// Rewrites a statement in place.
 #[derive(Debug)]
@@ -61,6 +64,7 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        unnamed_tables::name(select);
         let lifted = for_levels(SPARE, || {
             pivot::from_select(select)?;
             using_sample::lift(select)
@@ -127,6 +131,7 @@ impl VisitorMut for Rewrite<'_> {
                 Some(Err(error)) => return ControlFlow::Break(error),
                 matched => matched.and_then(Result::ok),
             },
+            Expr::Value(value) => large_integer(&value.value),
             _ => row_comparisons::by_values(expression),
         };
         if let Some(rewritten) = rewritten {
@@ -134,6 +139,21 @@ impl VisitorMut for Rewrite<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// An integer beyond 64 bits, which the planner would read as a float, as a decimal.
+fn large_integer(value: &Value) -> Option<Expr> {
+    let Value::Number(digits, false) = value else {
+        return None;
+    };
+    let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= DECIMAL_DIGITS;
+    (is_decimal && digits.parse::<u64>().is_err()).then(|| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into())),
+        data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(DECIMAL_DIGITS as u64, 0)),
+        array: false,
+        format: None,
+    })
 }
 
 /// Rewrites FETCH FIRST n ROWS ONLY as LIMIT n.

@@ -14,6 +14,7 @@ async fn calls_of_macros_are_their_definitions() {
         "CREATE MACRO share(x) AS (SELECT max(a) + x FROM t)",
         "CREATE MACRO named(x) AS (WITH q AS (SELECT x AS v) SELECT v + 1 FROM q WHERE v > 1)",
         "CREATE MACRO one() AS 1",
+        "CREATE MACRO next(x) AS (SELECT max(b) FROM t WHERE t.a = x)",
         "CREATE MACRO total(x) AS sum(x) - count(*)",
     ] {
         both.run(sql).await;
@@ -34,6 +35,8 @@ async fn calls_of_macros_are_their_definitions() {
         ("SELECT a FROM t WHERE a IN (SELECT t.a WHERE t.a < 2)", "1"),
         ("SELECT one() + one()", "2"),
         ("SELECT share(1)", "5"),
+        ("SELECT next(q.a) FROM (SELECT 2 AS a) q", "y"),
+        ("SELECT next((SELECT 2 AS a))", "y"),
         ("FROM above(2) ORDER BY ALL", "3 x; 4 y"),
         ("SELECT count(*) FROM pairs(0)", "2"),
         (
@@ -68,6 +71,11 @@ async fn calls_of_macros_are_their_definitions() {
         ("SELECT plus(z := 1)", "has no parameter z"),
         ("SELECT plus(1, a := 2)", "has two values of its parameter a"),
         ("SELECT plus(1) OVER ()", "accepts no OVER"),
+        (
+            "SELECT next(a) FROM (SELECT 2 AS a)",
+            "uses its parameter x in a subquery, whose tables may have the column a",
+        ),
+        ("SELECT next(t.a) FROM t", "whose tables may have the column t.a"),
         (
             "SELECT loops(1)",
             "the macro loops calls itself: loops -> back -> loops",

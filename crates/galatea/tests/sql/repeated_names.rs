@@ -111,6 +111,26 @@ async fn columns_of_one_name_get_numbers() {
             "1 2 3",
         ),
         (
+            "SELECT x FROM u WHERE EXISTS (SELECT 1 FROM (SELECT x FROM u WHERE x > 11) WHERE x = u.x)",
+            "x",
+            "40",
+        ),
+        (
+            "SELECT x, (SELECT count(*) FROM (SELECT x FROM u) WHERE x = u.x) FROM u ORDER BY x",
+            "x (SELECT count(*) FROM (SELECT x FROM u) WHERE x = u.x)",
+            "10 1; 11 1; 40 1",
+        ),
+        (
+            "SELECT u.a FROM u, (SELECT 11 AS x) AS q, (SELECT 40 AS x) WHERE u.x = unnamed_subquery.x",
+            "a",
+            "4",
+        ),
+        (
+            "SELECT CAST(99999999999999999999 AS DECIMAL(38, 0)) = 99999999999999999999, 99999999999999999999 - 99999999999999999990 AS d",
+            "CAST(99999999999999999999 AS DECIMAL(38,0)) = 99999999999999999999 d",
+            "true 9",
+        ),
+        (
             "SELECT unnamed_subquery.a, unnamed_subquery2.a FROM (SELECT 1 AS a) JOIN (SELECT 2 AS a) ON true",
             "a a",
             "1 2",
