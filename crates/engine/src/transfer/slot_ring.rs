@@ -39,8 +39,7 @@ impl SlotRing {
         (most, bytes): (usize, u64),
     ) -> Result<Self, RunError> {
         let count = chunks.len();
-        let of_chunks = chunks.map(|(chunk, columns)| slot_end(view, chunk, columns));
-        let largest = of_chunks.max().unwrap_or(0);
+        let largest = Self::slot_bytes(view, chunks);
         // Half of the available memory is left to the sink.
         let affordable = (runtime.room() / 2).min(bytes);
         let affordable = affordable.checked_div(largest).unwrap_or(u64::MAX);
@@ -66,6 +65,15 @@ impl SlotRing {
             launches: VecDeque::new(),
             released: 0,
         })
+    }
+
+    /// Bytes of a slot for these columns of any of the chunks.
+    pub(crate) fn slot_bytes<C: IntoIterator<Item = usize>>(
+        view: &TableView,
+        chunks: impl Iterator<Item = (usize, C)>,
+    ) -> u64 {
+        let of_chunks = chunks.map(|(chunk, columns)| slot_end(view, chunk, columns));
+        of_chunks.max().unwrap_or(0)
     }
 
     /// The slots.

@@ -123,7 +123,7 @@ impl Scan<'_> {
     }
 
     /// Bytes that pages leave free.
-    fn reserve(&self) -> u64 {
+    pub fn reserve(&self) -> u64 {
         let limit = self.manager.device.budget().limit();
         (limit / RESERVE).min(MOST_RESERVE).max(self.left)
     }

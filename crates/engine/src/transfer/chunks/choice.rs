@@ -254,15 +254,24 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         let chunks = self.wanted.chunks;
         let columns = || 0..self.view.columns.len();
         let (runtime, streams, view) = (self.runtime, self.streams, self.view);
-        // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
+        let missing_of = |(chunk, pages): &(usize, Pages)| {
+            let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
+            (*chunk, missing)
+        };
+        let (mut placed, mut away) = self.found()?;
         let mut ring = None;
-        if !is_mapped && self.exceed_memory() {
+        // Slots for few chunks are allocated last, from memory that pages leave free. More slots are allocated
+        // before pages, and replace pages if necessary.
+        let free = self.scan.reserve() / 4 * 3;
+        let largest = SlotRing::slot_bytes(view, away.iter().map(missing_of));
+        if !is_mapped && self.exceed_memory() && largest.saturating_mul(slots as u64) > free {
+            drop((placed, away));
             let any = chunks.iter().map(|chunk| (*chunk, columns()));
             ring = Some(SlotRing::new(runtime, streams, view, any, (slots, u64::MAX))?);
             self.scan.make_reserve()?;
+            (placed, away) = self.found()?;
         }
         let allowed = self.columns_with_pages();
-        let (mut placed, mut away) = self.found()?;
         let ready = placed.len();
         if matches!(way, Method::Pinned | Method::PinnedPieces) {
             pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
@@ -283,14 +292,10 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             if self.has(Ablation::Naive) {
                 return Err(self.full());
             }
-            let of_chunk = |(chunk, pages): &(usize, Pages)| {
-                let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
-                (*chunk, missing)
-            };
-            // The pages of this run are pinned, so that more memory would have to come from pages that other
-            // runs use more. Small allocations take the rest of the reserve.
+            // The pages of this run are pinned, so that more memory would come from pages that other runs use
+            // more. Small allocations take the rest.
             let free = runtime.device().budget().available() / 4 * 3;
-            let chunks = away.iter().map(of_chunk);
+            let chunks = away.iter().map(missing_of);
             ring = Some(SlotRing::new(runtime, streams, view, chunks, (slots, free))?);
         }
         placed.extend(away);
