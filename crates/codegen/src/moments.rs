@@ -108,7 +108,11 @@ impl Moment {
             Self::RegrSlope => (more && bb() != 0.0).then(slope),
             Self::RegrIntercept => (more && bb() != 0.0).then(|| group.mean(0) - slope() * group.mean(1)),
             Self::Corr => (more && aa() != 0.0 && bb() != 0.0).then(|| ab() / aa().sqrt() / bb().sqrt()),
-            Self::RegrR2 => (more && aa() != 0.0 && bb() != 0.0).then(|| ab() * ab() / (aa() * bb())),
+            // A line fits points of one height exactly.
+            Self::RegrR2 => (more && bb() != 0.0).then(|| match aa() {
+                0.0 => 1.0,
+                aa => ab() * ab() / (aa * bb()),
+            }),
         }
     }
 }

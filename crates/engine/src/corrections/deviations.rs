@@ -103,7 +103,11 @@ impl Deviation {
                 let [y, x] = group.means();
                 y - slope() * x
             }),
-            Self::R2 => (more && xx() != 0.0 && yy() != 0.0).then(|| xy() * xy() / (xx() * yy())),
+            // A line fits points of one height exactly.
+            Self::R2 => (more && xx() != 0.0).then(|| match yy() {
+                0.0 => 1.0,
+                yy => xy() * xy() / (xx() * yy),
+            }),
         }
     }
 }

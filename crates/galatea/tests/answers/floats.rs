@@ -371,6 +371,10 @@ async fn variance_and_covariance_of_large_close_values() {
                     &["1.0, 2.0, 1.0, 4.0"],
                 ),
                 (
+                    "SELECT regr_r2(v * 0 + 5, v), regr_r2(v, v * 0 + 5) FROM t WHERE g = 0",
+                    &["1.0, NULL"],
+                ),
+                (
                     "SELECT g, var_pop(v) AS p, var_samp(v) AS s FROM t GROUP BY g",
                     &["0, 1.0, 2.0", "1, 1.0, 2.0"],
                 ),

@@ -312,10 +312,12 @@ impl Sums<'_> {
             Moment::RegrR2 => {
                 let (aa, bb) = (self.central([a, a])?, self.central([b, b])?);
                 let ab = self.central([a, b])?;
-                let both = binary(not_zero(&aa), Operator::And, not_zero(&bb));
+                let (varies, has_slope) = (not_zero(&aa), binary(several, Operator::And, not_zero(&bb)));
                 let squares = binary(aa, Operator::Multiply, bb);
                 let result = divided(binary(Arc::clone(&ab), Operator::Multiply, ab), &squares);
-                case_when(binary(several, Operator::And, both), result, None)?
+                // A line fits points of one height exactly.
+                let result = case_when(varies, result, Some(double(1.0)))?;
+                case_when(has_slope, result, None)?
             }
         })
     }
