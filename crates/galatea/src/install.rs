@@ -20,7 +20,7 @@ use galatea_engine::corrections;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
 
-use crate::functions::with_substrings;
+use crate::functions::with_planners;
 use crate::lateral::ComputeLateral;
 use crate::nested_text::NestedAsText;
 
@@ -60,7 +60,7 @@ pub(crate) fn with_rules_and_planner(
     optimizer.rules.push(Arc::new(CheckUpdates));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);
-        let builder = builder.with_expr_planners(with_substrings(state.expr_planners()));
+        let builder = builder.with_expr_planners(with_planners(state.expr_planners()));
         let mut builder = builder.with_query_planner(Arc::new(planner));
         *builder.analyzer() = Some(analyzer);
         *builder.optimizer() = Some(optimizer);

@@ -3,7 +3,7 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 
 /// The node with rewritten expressions and the original column names.
 pub(crate) fn names_kept(
@@ -12,6 +12,13 @@ pub(crate) fn names_kept(
 ) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
+        if let Expr::GroupingSet(sets) = &expr {
+            let names = names_of(sets);
+            let changed = change(expr.clone())?;
+            // The columns of grouping sets have the names of their expressions.
+            let has_names = matches!(&changed.data, Expr::GroupingSet(sets) if names_of(sets) == names);
+            return Ok(if has_names { changed } else { Transformed::no(expr) });
+        }
         let name = names.save(&expr);
         let changed = change(expr)?;
         Ok(match changed.transformed {
@@ -19,4 +26,9 @@ pub(crate) fn names_kept(
             false => changed,
         })
     })
+}
+
+fn names_of(sets: &GroupingSet) -> Vec<String> {
+    let parts = sets.distinct_expr().into_iter();
+    parts.map(|part| part.schema_name().to_string()).collect()
 }

@@ -4,23 +4,35 @@
 //! compared with to their unit, so that `ts = '10:00:00.5'` was true for 10:00:00, and it adds intervals in
 //! their unit, so that `ts + INTERVAL '500 ms'` was `ts`, and `day + INTERVAL '1 hour'` was `day`.
 //!
-//! The rule runs before type coercion. A constant between two values of the unit is rounded down, and the
-//! comparison adapted: `ts < '10:00:00.5'` is `ts <= '10:00:00'`. A timestamp or date with an interval that
-//! its unit cannot hold becomes a timestamp of microseconds or nanoseconds, as in DuckDB.
+//! [`CoarseTimestamps`] runs before type coercion. A constant between two values of the unit is rounded down,
+//! and the comparison adapted: `ts < '10:00:00.5'` is `ts <= '10:00:00'`. Constants that are known only
+//! later, such as `now()`, are still cut to the unit. [`MovedTimes`] plans a timestamp or date with an
+//! interval that its unit cannot hold as a timestamp of microseconds or nanoseconds, as in DuckDB. It is part
+//! of the planner, because all types above depend on it.
+//!
+//! DataFusion compares dates with timestamps in nanoseconds, which end in 2262, so that 9999-12-31 was an
+//! error. Beside a timestamp of another unit, the date gets this unit. A constant date out of range is above
+//! or below all timestamps of nanoseconds.
+//!
+//! [`ExactLiterals`] does the same as [`CoarseTimestamps`] for literals that the optimizer finds later: a
+//! condition that moves below a UNION, or a constant column.
 
 use crate::checks::names_kept;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr::{Between, Case, InList, Sort, WindowFunction};
+use datafusion::logical_expr::expr::{Between, Case, InList, WindowFunction};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
 /// The rule; see the module documentation.
@@ -42,20 +54,27 @@ fn in_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::TableScan(scan) = &node {
         schema.merge(&scan.projected_schema);
     }
-    let node = names_kept(node, |expr| expr.transform_up(|part| Ok(in_part(part, &schema))))?;
-    match node.transformed {
-        true => node.map_data(LogicalPlan::recompute_schema),
-        false => Ok(node),
-    }
+    // Windows of one node have one order.
+    let order = match &node {
+        LogicalPlan::Window(node) => finest_order(&node.window_expr, &schema),
+        _ => None,
+    };
+    names_kept(node, |expr| {
+        expr.transform_up(|part| {
+            if let (Expr::WindowFunction(window), Some(order)) = (&part, &order) {
+                return Ok(in_window(window, order));
+            }
+            Ok(in_part(part, &schema))
+        })
+    })
 }
 
 fn in_part(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let changed = match &part {
-        Expr::BinaryExpr(binary) => compared(binary, schema).or_else(|| moved(binary, schema)),
+        Expr::BinaryExpr(binary) => compared(binary, schema).or_else(|| with_date(binary, schema)),
         Expr::Between(between) => in_between(between, schema),
         Expr::InList(list) => in_list(list, schema),
         Expr::Case(case) => in_case(case, schema),
-        Expr::WindowFunction(window) => in_window(window, schema),
         _ => None,
     };
     match changed {
@@ -64,8 +83,66 @@ fn in_part(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
+/// The optimizer's rule before its own that removes casts around compared columns.
+#[derive(Debug, Default)]
+pub(super) struct ExactLiterals;
+
+impl OptimizerRule for ExactLiterals {
+    fn name(&self) -> &str {
+        "galatea_exact_literals"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let mut schema = merge_schema(&plan.inputs());
+        if let LogicalPlan::TableScan(scan) = &plan {
+            schema.merge(&scan.projected_schema);
+        }
+        names_kept(plan, |expr| {
+            expr.transform_up(|part| {
+                let changed = match &part {
+                    Expr::BinaryExpr(binary) => compared_cast(binary, &schema),
+                    _ => None,
+                };
+                Ok(match changed {
+                    Some(changed) => Transformed::yes(changed),
+                    None => Transformed::no(part),
+                })
+            })
+        })
+    }
+}
+
+/// A comparison of a timestamp that is cast to a finer unit with a literal between two values of its own
+/// unit.
+fn compared_cast(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let inner = |expr: &Expr| match expr {
+        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Timestamp(..)) => {
+            Some(cast.expr.as_ref().clone())
+        }
+        _ => None,
+    };
+    let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(..));
+    let (time, op, literal) = match (inner(&binary.left), inner(&binary.right)) {
+        (Some(time), None) if is_literal(&binary.right) => (time, binary.op, &binary.right),
+        (None, Some(time)) if is_literal(&binary.left) => {
+            (time, binary.op.swap().unwrap_or(binary.op), &binary.left)
+        }
+        _ => return None,
+    };
+    let (unit, zone) = coarse(&time, schema)?;
+    let Expr::Literal(below, _) = rounded(literal, unit, zone.as_ref())? else {
+        return None;
+    };
+    let below = below.cast_to(&DataType::Timestamp(unit, zone)).ok()?;
+    compared_with(&time, op, Expr::Literal(below, None))
+}
+
 /// Nanoseconds of a unit.
-fn nanoseconds(unit: TimeUnit) -> i128 {
+fn unit_nanoseconds(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,
@@ -123,7 +200,7 @@ fn rounded(expr: &Expr, unit: TimeUnit, zone: Option<&Arc<str>>) -> Option<Expr>
         _ => return None,
     };
     let down = |value: i64, of: TimeUnit| {
-        let step = i64::try_from(nanoseconds(unit) / nanoseconds(of)).ok()?;
+        let step = i64::try_from(unit_nanoseconds(unit) / unit_nanoseconds(of)).ok()?;
         (step > 1 && value.rem_euclid(step) != 0).then(|| value.checked_sub(value.rem_euclid(step)))?
     };
     let rounded = match value {
@@ -190,7 +267,83 @@ fn compared_with(time: &Expr, op: Operator, below: Expr) -> Option<Expr> {
     })
 }
 
+/// A comparison of a timestamp with a date.
+fn with_date(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let BinaryExpr { left, op, right } = binary;
+    let op = *op;
+    if !matches!(
+        op,
+        Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
+    ) {
+        return None;
+    }
+    let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
+    match types {
+        [DataType::Timestamp(unit, None), DataType::Date32] => time_with_date(left, (op, unit), right),
+        [DataType::Date32, DataType::Timestamp(unit, None)] => {
+            time_with_date(right, (op.swap()?, unit), left)
+        }
+        _ => None,
+    }
+}
+
+/// A comparison of a timestamp of this unit with a date; `None` if DataFusion compares them.
+fn time_with_date(time: &Expr, (op, unit): (Operator, TimeUnit), date: &Expr) -> Option<Expr> {
+    let days = match constant(date) {
+        Some(ScalarValue::Date32(days)) => Some(i64::from(days?)),
+        Some(_) => return None,
+        None => None,
+    };
+    let is_outside = days.is_some_and(|days| days.checked_mul(86_400_000_000_000).is_none());
+    match unit {
+        TimeUnit::Nanosecond if is_outside => {
+            let is_above = days.is_some_and(|days| days > 0);
+            Some(unless_null(
+                time,
+                match op {
+                    Operator::Lt | Operator::LtEq => is_above,
+                    Operator::Gt | Operator::GtEq => !is_above,
+                    op => op == Operator::NotEq,
+                },
+            ))
+        }
+        TimeUnit::Nanosecond => None,
+        unit if is_outside || days.is_none() => {
+            let date = cast(date.clone(), DataType::Timestamp(unit, None));
+            let (left, right) = (Box::new(time.clone()), Box::new(date));
+            Some(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))
+        }
+        _ => None,
+    }
+}
+
 fn in_between(between: &Between, schema: &DFSchema) -> Option<Expr> {
+    if between.expr.is_volatile() {
+        return None;
+    }
+    let with_date = |op, bound: &Expr| {
+        let binary = BinaryExpr::new(between.expr.clone(), op, Box::new(bound.clone()));
+        with_date(&binary, schema)
+    };
+    let bounds = [
+        with_date(Operator::GtEq, &between.low),
+        with_date(Operator::LtEq, &between.high),
+    ];
+    if let [low, high] = &bounds
+        && (low.is_some() || high.is_some())
+    {
+        let time = || between.expr.as_ref().clone();
+        let low = low
+            .clone()
+            .unwrap_or_else(|| time().gt_eq(between.low.as_ref().clone()));
+        let high = high
+            .clone()
+            .unwrap_or_else(|| time().lt_eq(between.high.as_ref().clone()));
+        return Some(match between.negated {
+            true => datafusion::logical_expr::not(low.and(high)),
+            false => low.and(high),
+        });
+    }
     let (unit, zone) = coarse(&between.expr, schema)?;
     let bounds = [&between.low, &between.high].map(|bound| rounded(bound, unit, zone.as_ref()));
     let [low, high] = bounds;
@@ -263,80 +416,99 @@ fn time_of(interval: &ScalarValue) -> Option<i64> {
     }
 }
 
-/// The type of a timestamp or date of this type with an interval, if its own unit cannot hold it. `time`: the
-/// nanoseconds of the interval; none if it is no constant.
-fn finer(data_type: &DataType, time: Option<i64>) -> Option<DataType> {
+/// The type of a timestamp or date of this type with an interval of these nanoseconds beside days and months,
+/// if its own unit cannot hold the sum.
+fn finer(data_type: &DataType, nanoseconds: i64) -> Option<DataType> {
     let (step, zone) = match data_type {
         DataType::Date32 | DataType::Date64 => (0, None),
-        DataType::Timestamp(unit @ (TimeUnit::Second | TimeUnit::Millisecond), zone) => {
-            (nanoseconds(*unit), zone.clone())
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => (1000, zone.clone()),
+        DataType::Timestamp(unit, zone) => (unit_nanoseconds(*unit), zone.clone()),
         _ => return None,
     };
-    let unit = match (time.map(i128::from), step) {
-        (Some(0), _) => return None,
-        (Some(time), step) if step > 0 && time % step == 0 => return None,
-        (Some(time), _) if time % 1000 != 0 => TimeUnit::Nanosecond,
-        (None, 1000) => return None,
-        _ => TimeUnit::Microsecond,
+    let time = i128::from(nanoseconds);
+    if time == 0 || step > 0 && time % step == 0 {
+        return None;
+    }
+    let unit = match time % 1000 {
+        0 => TimeUnit::Microsecond,
+        _ => TimeUnit::Nanosecond,
     };
     Some(DataType::Timestamp(unit, zone))
 }
 
-/// A timestamp or date plus or minus an interval that its unit cannot hold.
-fn moved(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
-    let BinaryExpr { left, op, right } = binary;
-    if !matches!(op, Operator::Plus | Operator::Minus) {
-        return None;
+/// The planner of sums of a timestamp or date and a constant interval that its unit cannot hold.
+#[derive(Debug)]
+pub struct MovedTimes;
+
+impl ExprPlanner for MovedTimes {
+    fn plan_binary_op(
+        &self,
+        mut binary: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let interval = |expr: &Expr| match expr {
+            Expr::Literal(value, _) if matches!(value.data_type(), DataType::Interval(_)) => time_of(value),
+            _ => None,
+        };
+        let (time, nanoseconds) = match (&binary.op, interval(&binary.left), interval(&binary.right)) {
+            (BinaryOperator::Plus | BinaryOperator::Minus, None, Some(right)) => (&mut binary.left, right),
+            (BinaryOperator::Plus, Some(left), None) => (&mut binary.right, left),
+            _ => return Ok(PlannerResult::Original(binary)),
+        };
+        if let Some(finer) = finer(&time.get_type(schema)?, nanoseconds) {
+            *time = cast(std::mem::take(time), finer);
+        }
+        Ok(PlannerResult::Original(binary))
     }
-    let is_interval = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Interval(_)));
-    // The left operand of a long sum is not visited for each of its terms.
-    let is_first = match right.get_type(schema).ok()? {
-        DataType::Interval(_) => true,
-        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) if is_interval(left) => false,
-        _ => return None,
-    };
-    let (time, interval) = if is_first { (left, right) } else { (right, left) };
-    let nanoseconds = constant(interval).and_then(|value| time_of(&value));
-    let finer = finer(&time.get_type(schema).ok()?, nanoseconds)?;
-    let time = cast(time.as_ref().clone(), finer);
-    let (left, right) = match is_first {
-        true => (time, right.as_ref().clone()),
-        false => (left.as_ref().clone(), time),
-    };
-    Some(Expr::BinaryExpr(BinaryExpr::new(
-        Box::new(left),
-        *op,
-        Box::new(right),
-    )))
 }
 
-/// A window over a RANGE of intervals that the unit of its order cannot hold.
-fn in_window(window: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
-    let frame = &window.params.window_frame;
-    let [order] = window.params.order_by.as_slice() else {
-        return None;
-    };
-    if frame.units != WindowFrameUnits::Range {
-        return None;
-    }
-    let data_type = order.expr.get_type(schema).ok()?;
-    let of_bound = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if !value.is_null() => {
-            finer(&data_type, Some(time_of(value)?))
+/// The key of the order of windows in one node, and the finest type that their RANGE of intervals needs;
+/// `None` if the unit of the key suffices.
+fn finest_order(windows: &[Expr], schema: &DFSchema) -> Option<(Expr, DataType)> {
+    let needed = windows.iter().filter_map(|window| {
+        let Expr::WindowFunction(window) = window.clone().unalias() else {
+            return None;
+        };
+        let frame = &window.params.window_frame;
+        let [order] = window.params.order_by.as_slice() else {
+            return None;
+        };
+        if frame.units != WindowFrameUnits::Range {
+            return None;
         }
-        _ => None,
-    };
-    let bounds = [of_bound(&frame.start_bound), of_bound(&frame.end_bound)];
-    let nanoseconds = |found: &DataType| matches!(found, DataType::Timestamp(TimeUnit::Nanosecond, _));
-    let mut bounds: Vec<DataType> = bounds.into_iter().flatten().collect();
-    bounds.sort_by_key(nanoseconds);
-    let finer = bounds.pop()?;
+        let data_type = order.expr.get_type(schema).ok()?;
+        let of_bound = |bound: &WindowFrameBound| match bound {
+            WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if !value.is_null() => {
+                finer(&data_type, time_of(value)?)
+            }
+            _ => None,
+        };
+        let bounds = [of_bound(&frame.start_bound), of_bound(&frame.end_bound)];
+        let finest = bounds.into_iter().flatten().max_by_key(is_nanoseconds)?;
+        Some((order.expr.clone(), finest))
+    });
+    needed.max_by_key(|(_, finest)| is_nanoseconds(finest))
+}
+
+fn is_nanoseconds(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(TimeUnit::Nanosecond, _))
+}
+
+/// The window, ordered by a finer type if it has this order.
+fn in_window(window: &WindowFunction, (key, finer): &(Expr, DataType)) -> Transformed<Expr> {
     let mut window = window.clone();
-    window.params.order_by = vec![Sort {
-        expr: cast(order.expr.clone(), finer),
-        ..order.clone()
-    }];
-    Some(Expr::WindowFunction(Box::new(window)))
+    let mut is_changed = false;
+    for order in window
+        .params
+        .order_by
+        .iter_mut()
+        .filter(|order| order.expr == *key)
+    {
+        order.expr = cast(order.expr.clone(), finer.clone());
+        is_changed = true;
+    }
+    let window = Expr::WindowFunction(Box::new(window));
+    match is_changed {
+        true => Transformed::yes(window),
+        false => Transformed::no(window),
+    }
 }

@@ -81,6 +81,7 @@ mod struct_fields;
 mod subqueries;
 mod timestamps;
 
+pub use coarse_timestamps::MovedTimes;
 pub use float_compare::compare_floats;
 
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
@@ -134,6 +135,11 @@ pub fn optimizer_rules(
     );
     all.insert(after.map_or(0, |at| at + 1) + 1, Arc::new(laterals::JoinLaterals));
     all.push(Arc::new(float_windows::OrderWindows));
+    let simplified = all.iter().position(|rule| rule.name() == "simplify_expressions");
+    all.insert(
+        simplified.unwrap_or(0),
+        Arc::new(coarse_timestamps::ExactLiterals),
+    );
     all
 }
 

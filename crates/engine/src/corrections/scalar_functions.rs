@@ -17,9 +17,13 @@ use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::to_local_time;
 use datafusion::functions::unicode::{lpad::LPadFunc, rpad::RPadFunc};
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, when};
 use datafusion::optimizer::AnalyzerRule;
+
+/// Maximum number of parts of an expression that a replacement contains more than once.
+const MOST_PARTS: usize = 32;
 
 /// The rule; see the module documentation.
 #[derive(Debug, Default)]
@@ -59,6 +63,16 @@ fn replaced(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
+/// Whether an expression may be written more than once.
+fn is_small(expr: &Expr) -> bool {
+    let mut parts = 0;
+    let counted = expr.exists(|part| {
+        parts += 1;
+        Ok(parts > MOST_PARTS || matches!(part, Expr::ScalarSubquery(_)))
+    });
+    !counted.unwrap_or(true)
+}
+
 fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema)
         .is_ok_and(|data_type| data_type.is_floating())
@@ -71,16 +85,24 @@ fn in_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
             return Ok(None);
         };
         let compares = is_float(value, schema) || is_float(other, schema);
-        if !compares || value.is_volatile() {
+        if !compares || value.is_volatile() || !is_small(value) {
             return Ok(None);
         }
-        let null = Expr::Literal(ScalarValue::Null, None);
         let equals = value.clone().eq(other.clone());
-        return when(equals, null).otherwise(value.clone()).map(Some);
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let unequal = when(equals, null).otherwise(value.clone())?;
+        // The function returns the common type of its arguments.
+        let common = comparison_coercion(&value.get_type(schema)?, &other.get_type(schema)?);
+        return Ok(common.map(|common| cast(unequal, common)));
     }
     let is_padding = function.is::<LPadFunc>() || function.is::<RPadFunc>();
     match call.args.get(1) {
-        Some(length) if is_padding && !matches!(length, Expr::Literal(..)) && !length.is_volatile() => {
+        Some(length)
+            if is_padding
+                && !matches!(length, Expr::Literal(..))
+                && !length.is_volatile()
+                && is_small(length) =>
+        {
             let mut call = call.clone();
             let negative = length.clone().lt(lit(0_i64));
             call.args[1] = when(negative, lit(0_i64)).otherwise(length.clone())?;
@@ -95,7 +117,7 @@ fn in_case(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let value = case.expr.as_ref()?;
     let whens = || case.when_then_expr.iter().map(|(when, _)| when);
     let compares = is_float(value, schema) || whens().any(|when| is_float(when, schema));
-    if !compares || value.is_volatile() {
+    if !compares || value.is_volatile() || !is_small(value) {
         return None;
     }
     let cases = case.when_then_expr.iter().map(|(when, then)| {

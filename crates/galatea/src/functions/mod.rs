@@ -30,6 +30,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::registry::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use galatea_engine::corrections::MovedTimes;
 
 /// Adds the functions to a session, except those whose names the session has.
 pub(crate) fn register(state: &mut SessionState) {
@@ -61,9 +62,10 @@ pub(crate) fn register(state: &mut SessionState) {
     }
 }
 
-/// The planners of expressions, with one for positions in strings before the others.
-pub(crate) fn with_substrings(planners: &[Arc<dyn ExprPlanner>]) -> Vec<Arc<dyn ExprPlanner>> {
-    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substrings::Substrings)];
+/// The planners of expressions, with those for positions in strings and for times plus intervals before the
+/// others.
+pub(crate) fn with_planners(planners: &[Arc<dyn ExprPlanner>]) -> Vec<Arc<dyn ExprPlanner>> {
+    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substrings::Substrings), Arc::new(MovedTimes)];
     all.extend(planners.iter().cloned());
     all
 }
