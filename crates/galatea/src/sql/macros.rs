@@ -387,13 +387,7 @@ impl Expand<'_> {
         }
         let values = Self::values(&name, &called, arguments)?;
         let mut body = body.clone();
-        if let Some((parameter, column)) = captured(&mut body, &values) {
-            let problem = format!(
-                "uses its parameter {parameter} in a subquery, whose tables may have the column {column}\n\
-                 hint: qualify the column in the call by a table name that the macro does not use"
-            );
-            return Err(wrong(&name, problem));
-        }
+        check_captures(&name, &mut body, &values)?;
         replace(&mut body, &values);
         self.enter(&name, &body)?;
         super::result(visit_mut(&mut body, self))?;
@@ -420,6 +414,7 @@ impl Expand<'_> {
         };
         let values = Self::values(&name, &called, &arguments.args)?;
         let mut body: Query = (**body).clone();
+        check_captures(&name, &mut body, &values)?;
         replace(&mut body, &values);
         self.enter(&name, &body)?;
         super::result(visit_mut(&mut body, self))?;
@@ -439,13 +434,32 @@ impl Expand<'_> {
     }
 }
 
-/// A parameter that the body of a macro uses in a subquery, and a column in its value that may be one of the
-/// subquery's tables there.
-fn captured(body: &mut Expr, values: &BTreeMap<String, Expr>) -> Option<(String, String)> {
+/// Refuses arguments with columns that the tables of a macro could capture.
+fn check_captures(name: &str, body: &mut impl VisitMut, values: &BTreeMap<String, Expr>) -> Result<()> {
+    match captured(body, values) {
+        Some((parameter, column)) => {
+            let problem = format!(
+                "uses its parameter {parameter} in a query, whose tables may have the column {column}\n\
+                 hint: qualify the column in the call by a table name that the macro does not use"
+            );
+            Err(wrong(name, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A parameter that the body of a macro uses in a query, and a column in its value that the tables there may
+/// have.
+fn captured(body: &mut impl VisitMut, values: &BTreeMap<String, Expr>) -> Option<(String, String)> {
     struct Inside<'v> {
         values: &'v BTreeMap<String, Expr>,
-        /// The names of the tables of each SELECT around the visited part; none without tables.
+        /// The names of the tables of each SELECT around the visited part, and before it in the same query;
+        /// none without tables.
         selects: Vec<Option<HashSet<String>>>,
+        /// The number of these SELECTs before each query around the visited part.
+        queries: Vec<usize>,
+        /// The SELECTs around subqueries in FROM, whose tables these do not see.
+        hidden: Vec<Vec<Option<HashSet<String>>>>,
     }
 
     impl Inside<'_> {
@@ -482,8 +496,29 @@ fn captured(body: &mut Expr, values: &BTreeMap<String, Expr>) -> Option<(String,
             ControlFlow::Continue(())
         }
 
-        fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<Self::Break> {
-            self.selects.pop();
+        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
+            self.queries.push(self.selects.len());
+            ControlFlow::Continue(())
+        }
+
+        // ORDER BY and LIMIT see the tables, too.
+        fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
+            let before = self.queries.pop().unwrap_or_default();
+            self.selects.truncate(before);
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+            if let TableFactor::Derived { lateral: false, .. } = factor {
+                self.hidden.push(mem::take(&mut self.selects));
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+            if let TableFactor::Derived { lateral: false, .. } = factor {
+                self.selects = self.hidden.pop().unwrap_or_default();
+            }
             ControlFlow::Continue(())
         }
 
@@ -499,8 +534,13 @@ fn captured(body: &mut Expr, values: &BTreeMap<String, Expr>) -> Option<(String,
         }
     }
 
-    let selects = Vec::new();
-    visit_mut(body, &mut Inside { values, selects }).break_value()
+    let mut inside = Inside {
+        values,
+        selects: Vec::new(),
+        queries: Vec::new(),
+        hidden: Vec::new(),
+    };
+    visit_mut(body, &mut inside).break_value()
 }
 
 /// Replaces the parameters in the body of a macro.

@@ -150,7 +150,7 @@ fn large_integer(value: &Value) -> Option<Expr> {
     (is_decimal && digits.parse::<u64>().is_err()).then(|| Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into())),
-        data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(DECIMAL_DIGITS as u64, 0)),
+        data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(digits.len() as u64, 0)),
         array: false,
         format: None,
     })

@@ -8,25 +8,34 @@ use super::ast_parts::key;
 use datafusion::sql::sqlparser::ast::{Ident, Select, TableAlias, TableFactor, TableWithJoins};
 use std::collections::HashSet;
 
-/// The tables of a FROM, from left to right.
-fn factors(from: &mut [TableWithJoins]) -> impl Iterator<Item = &mut TableFactor> {
-    from.iter_mut().flat_map(|table| {
+/// Calls `each` for the tables of a FROM, from left to right, and for those of joins in parentheses.
+fn each_table(from: &mut [TableWithJoins], each: &mut impl FnMut(&mut TableFactor)) {
+    for table in from {
         let joined = table.joins.iter_mut().map(|join| &mut join.relation);
-        std::iter::once(&mut table.relation).chain(joined)
-    })
+        for factor in std::iter::once(&mut table.relation).chain(joined) {
+            match factor {
+                TableFactor::NestedJoin { table_with_joins, .. } => {
+                    each_table(std::slice::from_mut(&mut **table_with_joins), each);
+                }
+                factor => each(factor),
+            }
+        }
+    }
 }
 
 /// The names of the tables of a SELECT.
 pub(super) fn names(select: &mut Select) -> HashSet<String> {
-    factors(&mut select.from).filter_map(name_of).collect()
+    let mut names = HashSet::new();
+    each_table(&mut select.from, &mut |factor| names.extend(name_of(factor)));
+    names
 }
 
 /// Names the subqueries of a SELECT that have no name.
 pub(super) fn name(select: &mut Select) {
     let mut taken = names(select);
-    for factor in factors(&mut select.from) {
+    each_table(&mut select.from, &mut |factor| {
         let TableFactor::Derived { alias, .. } = factor else {
-            continue;
+            return;
         };
         let further = (2_usize..).map(|number| format!("unnamed_subquery{number}"));
         let mut free = std::iter::once("unnamed_subquery".to_owned()).chain(further);
@@ -40,7 +49,7 @@ pub(super) fn name(select: &mut Select) {
                 at: None,
             });
         }
-    }
+    });
 }
 
 /// The name by which columns of a table are qualified.

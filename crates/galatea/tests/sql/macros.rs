@@ -15,6 +15,8 @@ async fn calls_of_macros_are_their_definitions() {
         "CREATE MACRO named(x) AS (WITH q AS (SELECT x AS v) SELECT v + 1 FROM q WHERE v > 1)",
         "CREATE MACRO one() AS 1",
         "CREATE MACRO next(x) AS (SELECT max(b) FROM t WHERE t.a = x)",
+        "CREATE MACRO nearest(x) AS (SELECT b FROM t ORDER BY abs(t.a - x) LIMIT 1)",
+        "CREATE MACRO list_total(l) AS (SELECT sum(u) FROM (SELECT unnest(l) AS u))",
         "CREATE MACRO total(x) AS sum(x) - count(*)",
     ] {
         both.run(sql).await;
@@ -37,6 +39,7 @@ async fn calls_of_macros_are_their_definitions() {
         ("SELECT share(1)", "5"),
         ("SELECT next(q.a) FROM (SELECT 2 AS a) q", "y"),
         ("SELECT next((SELECT 2 AS a))", "y"),
+        ("SELECT nearest(2), list_total([1, 2])", "y 3"),
         ("FROM above(2) ORDER BY ALL", "3 x; 4 y"),
         ("SELECT count(*) FROM pairs(0)", "2"),
         (
@@ -73,7 +76,11 @@ async fn calls_of_macros_are_their_definitions() {
         ("SELECT plus(1) OVER ()", "accepts no OVER"),
         (
             "SELECT next(a) FROM (SELECT 2 AS a)",
-            "uses its parameter x in a subquery, whose tables may have the column a",
+            "uses its parameter x in a query, whose tables may have the column a",
+        ),
+        (
+            "SELECT nearest(a) FROM (SELECT 2 AS a)",
+            "uses its parameter x in a query, whose tables may have the column a",
         ),
         ("SELECT next(t.a) FROM t", "whose tables may have the column t.a"),
         (

@@ -121,6 +121,11 @@ async fn columns_of_one_name_get_numbers() {
             "10 1; 11 1; 40 1",
         ),
         (
+            "SELECT x FROM u WHERE EXISTS (SELECT 1 FROM ((SELECT x FROM u WHERE x > 11) CROSS JOIN t) WHERE x = u.x)",
+            "x",
+            "40",
+        ),
+        (
             "SELECT u.a FROM u, (SELECT 11 AS x) AS q, (SELECT 40 AS x) WHERE u.x = unnamed_subquery.x",
             "a",
             "4",
