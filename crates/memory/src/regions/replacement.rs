@@ -101,13 +101,16 @@ impl Replacement {
             }
         };
         let ranked = candidates.iter().enumerate();
-        let (least, victim) = ranked
-            .map(|(rank, candidate)| (worth(rank, candidate), candidate))
+        let margin = |candidate: &Candidate<K>| match (self, scan) {
+            (Self::Frequency, Some(_)) if candidate.uses > 1 => MARGIN,
+            _ => 1.0,
+        };
+        let (least, key) = ranked
+            .map(|(rank, candidate)| (margin(candidate) * worth(rank, candidate), candidate.key))
             .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        let margin = if victim.uses > 1 { MARGIN } else { 1.0 };
         match (self, scan) {
-            (Self::Frequency, Some(own)) if own <= margin * least => None,
-            _ => Some(victim.key),
+            (Self::Frequency, Some(own)) if own <= least => None,
+            _ => Some(key),
         }
     }
 }

@@ -251,6 +251,24 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
 
     /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
     fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
+        let exceeds = !is_mapped && self.exceed_memory();
+        if let Some(placed) = self.placed(slots, way, is_mapped, exceeds, false)? {
+            return Ok(placed);
+        }
+        let placed = self.placed(slots, way, is_mapped, exceeds, true)?;
+        placed.ok_or_else(|| self.full())
+    }
+
+    /// The same. Slots for few chunks are allocated last, from memory that pages leave free; `None` if that
+    /// does not suffice. With `slots_first`, they are allocated before pages, and replace pages if necessary.
+    fn placed(
+        &self,
+        slots: usize,
+        way: Method,
+        is_mapped: bool,
+        exceeds: bool,
+        slots_first: bool,
+    ) -> Result<Option<Placed>, RunError> {
         let chunks = self.wanted.chunks;
         let columns = || 0..self.view.columns.len();
         let (runtime, streams, view) = (self.runtime, self.streams, self.view);
@@ -258,18 +276,17 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
             (*chunk, missing)
         };
-        let (mut placed, mut away) = self.found()?;
         let mut ring = None;
-        // Slots for few chunks are allocated last, from memory that pages leave free. More slots are allocated
-        // before pages, and replace pages if necessary.
-        let free = self.scan.reserve() / 4 * 3;
-        let largest = SlotRing::slot_bytes(view, away.iter().map(missing_of));
-        if !is_mapped && self.exceed_memory() && largest.saturating_mul(slots as u64) > free {
-            drop((placed, away));
+        if slots_first {
             let any = chunks.iter().map(|chunk| (*chunk, columns()));
             ring = Some(SlotRing::new(runtime, streams, view, any, (slots, u64::MAX))?);
             self.scan.make_reserve()?;
-            (placed, away) = self.found()?;
+        }
+        let (mut placed, mut away) = self.found()?;
+        let largest = SlotRing::slot_bytes(view, away.iter().map(missing_of));
+        let free = self.scan.reserve() / 4 * 3;
+        if exceeds && !slots_first && largest.saturating_mul(slots as u64) > free {
+            return Ok(None);
         }
         let allowed = self.columns_with_pages();
         let ready = placed.len();
@@ -287,23 +304,27 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
                 }
             }
         }
-        // The memory was available, but others have taken it, or use it more.
+        // The memory was available, but other runs have taken it, or use their pages more.
         if ring.is_none() && !is_mapped && away.iter().any(|(_, pages)| missing(pages)) {
             if self.has(Ablation::Naive) {
                 return Err(self.full());
             }
-            // The pages of this run are pinned, so that more memory would come from pages that other runs use
-            // more. Small allocations take the rest.
+            // The pages of this run are pinned, so that more memory could only come from pages of other runs.
+            // Small allocations take the rest.
             let free = runtime.device().budget().available() / 4 * 3;
             let chunks = away.iter().map(missing_of);
-            ring = Some(SlotRing::new(runtime, streams, view, chunks, (slots, free))?);
+            ring = match SlotRing::new(runtime, streams, view, chunks, (slots, free)) {
+                Ok(ring) => Some(ring),
+                Err(RunError::Memory { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
         }
         placed.extend(away);
-        Ok(Placed {
+        Ok(Some(Placed {
             chunks: placed,
             ready,
             ring,
-        })
+        }))
     }
 
     /// The chunks with all pages in device memory, and the others. A run that resumes keeps the order of its
