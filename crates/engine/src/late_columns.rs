@@ -22,6 +22,8 @@ use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_store::{guarded_as, parquet_source};
 use std::sync::Arc;
 
@@ -30,6 +32,9 @@ const WORTH: usize = 8;
 
 /// Rows of a batch below an operator that tightens the filter.
 const FIRST_ROWS: usize = 128;
+
+/// Maximum number of first rows for which batches are small.
+const MOST_FIRST_ROWS: usize = 1024;
 
 /// Expected bytes of a value of variable width.
 const VARIABLE: usize = 32;
@@ -44,12 +49,19 @@ impl PhysicalOptimizerRule for DecodeFiltersFirst {
         plan: Arc<dyn ExecutionPlan>,
         _options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Filters of joins are complete before the scan begins.
+        let has_first_rows = has(&plan, &|plan| {
+            let sort = plan.downcast_ref::<SortExec>();
+            sort.and_then(|sort| sort.fetch())
+                .is_some_and(|fetch| fetch <= MOST_FIRST_ROWS)
+        });
+        let tightens = has_first_rows && !has(&plan, &|plan| plan.is::<HashJoinExec>());
         let changed = plan.transform_up(|plan| {
             if let Some(scan) = filters_first(&plan) {
                 return Ok(Transformed::yes(scan));
             }
             Ok(match plan.downcast_ref::<FilterExec>() {
-                Some(filter) if is_tightened(filter.input()) => {
+                Some(filter) if tightens && is_tightened(filter.input()) => {
                     Transformed::yes(Arc::new(filter.with_batch_size(FIRST_ROWS)?))
                 }
                 _ => Transformed::no(plan),
@@ -100,6 +112,11 @@ fn filters_first(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>
     let source = guarded_as(files.file_source().as_ref(), source);
     let files = FileScanConfigBuilder::from(files.clone()).with_source(source);
     Some(DataSourceExec::from_data_source(files.build()))
+}
+
+/// Whether a node of a plan is as wanted.
+fn has(plan: &Arc<dyn ExecutionPlan>, wanted: &impl Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+    wanted(plan) || plan.children().into_iter().any(|child| has(child, wanted))
 }
 
 /// Whether a plan is a scan that decodes the columns of its filter first, and an operator above tightens this
