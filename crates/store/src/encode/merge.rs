@@ -297,7 +297,7 @@ mod tests {
             let values: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
             let array = strings_array(&values, true).expect("texts");
             let expected: arrow::array::StringArray = texts.iter().map(Some).collect();
-            assert_eq!(array.as_ref(), &expected as &dyn arrow::array::Array);
+            assert_eq!(array.as_ref(), &expected as &dyn Array);
         }
     }
 }

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use galatea_device::has_low_priority;
 use parking_lot::RwLock;
 
 use super::disk::{DiskColumn, DiskKeys};
@@ -58,6 +59,9 @@ impl Store {
         FileTable::new(self, scan, runtime).map(Arc::new)
     }
 }
+
+/// Number of columns that a background thread loads at once: a query that needs one of them waits for all.
+const COLUMNS_AT_ONCE: usize = 4;
 
 impl FileTable {
     fn new(store: &Arc<Store>, scan: &FileScanConfig, runtime: &Arc<RuntimeEnv>) -> Result<Self> {
@@ -120,9 +124,20 @@ impl FileTable {
             let wanted: Vec<usize> = wanted.iter().copied().collect();
             self.part(version, &wanted, hints).await?
         };
+        let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
+        if part.slice.is_none() && has_low_priority() && wanted.len() > COLUMNS_AT_ONCE {
+            let all: Vec<usize> = wanted.iter().copied().collect();
+            for columns in all.chunks(COLUMNS_AT_ONCE) {
+                let hints = LoadHints {
+                    predicates: Vec::new(),
+                    ..hints.clone()
+                };
+                let loaded = Box::pin(self.load_version(version, columns, &hints, None)).await?;
+                encoded.extend(loaded.encoded);
+            }
+        }
         let id = part.id(version);
         let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
-        let mut encoded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut missing = Vec::new();
         let (mut loaders, mut locks) = (Vec::new(), Vec::new());
         // Loaders are locked in the order of columns, so that two loads never wait for each other.
@@ -462,7 +477,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.parquet").display().to_string();
         let context = SessionContext::new();
-        let rows = context.sql("SELECT 'a' AS a, 1 AS b").await.expect("rows");
+        let rows = context
+            .sql("SELECT 'a' AS a, 1 AS b, 2 AS c, 3 AS d, 4 AS e, 5 AS f")
+            .await
+            .expect("rows");
         rows.write_parquet(&path, DataFrameWriteOptions::new(), None)
             .await
             .expect("a file");
@@ -490,6 +508,21 @@ mod tests {
         let view = load(&[0, 1], &any).await.expect("in time").expect("loaded");
         assert_eq!(view.columns.len(), 2);
         drop(lock);
+        // A background thread loads columns in groups, which it keeps one by one.
+        store.clear_cache();
+        let columns: Vec<usize> = (0..6).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                galatea_device::lower_thread_priority();
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.expect("a runtime").block_on(async {
+                    let lock = version.loader(5).lock().await;
+                    load(&columns, &any).await.expect_err("another load has the lock");
+                    drop(lock);
+                });
+            });
+        });
+        assert!(table.is_loaded(&[0, 1, 2, 3], &any) && !table.is_loaded(&[4], &any));
         let _lock = version.loader(1).lock().await;
         store.clear_cache();
         load(&[1], &any).await.expect_err("another load has the lock");
