@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for DecodeFiltersFirst {
         // Filters of joins are complete before the scan begins.
         let has_first_rows = has(&plan, &|plan| {
             let sort = plan.downcast_ref::<SortExec>();
-            sort.and_then(|sort| sort.fetch())
+            sort.and_then(SortExec::fetch)
                 .is_some_and(|fetch| fetch <= MOST_FIRST_ROWS)
         });
         let tightens = has_first_rows && !has(&plan, &|plan| plan.is::<HashJoinExec>());
@@ -126,7 +126,7 @@ fn is_tightened(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let files = files.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
     let source = files.and_then(|files| parquet_source(files.file_source().as_ref()));
     let source = source.filter(|source| source.table_parquet_options().global.pushdown_filters);
-    let filter = source.and_then(|source| source.filter());
+    let filter = source.and_then(FileSource::filter);
     filter.is_some_and(|filter| {
         let conditions = split_conjunction(&filter);
         conditions

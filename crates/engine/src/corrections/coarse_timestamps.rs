@@ -171,9 +171,15 @@ fn constant(expr: &Expr) -> Option<ScalarValue> {
             Expr::ScalarFunction(call) => {
                 call.func.signature().volatility != datafusion::logical_expr::Volatility::Immutable
             }
-            Expr::Cast(_) | Expr::TryCast(_) | Expr::BinaryExpr(_) | Expr::Negative(_) => false,
-            Expr::Literal(..) | Expr::Alias(_) => false,
-            _ => true,
+            part => !matches!(
+                part,
+                Expr::Cast(_)
+                    | Expr::TryCast(_)
+                    | Expr::BinaryExpr(_)
+                    | Expr::Negative(_)
+                    | Expr::Literal(..)
+                    | Expr::Alias(_)
+            ),
         })
     });
     if varies.unwrap_or(true) {
