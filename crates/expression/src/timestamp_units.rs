@@ -25,7 +25,7 @@ pub(crate) const DAY_SECONDS: i64 = 86_400;
 const SECOND_NANOSECONDS: i64 = 1_000_000_000;
 
 /// Number of timestamp units per second.
-pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

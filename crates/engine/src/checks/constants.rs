@@ -153,7 +153,7 @@ fn reads_string(node: &Expr) -> bool {
 }
 
 /// Whether the node is constant if its parts are.
-fn is_constant(node: &Expr) -> bool {
+pub(crate) fn is_constant(node: &Expr) -> bool {
     match node {
         Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
         Expr::Literal(..)

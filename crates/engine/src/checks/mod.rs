@@ -39,9 +39,10 @@ mod sum_state;
 mod updates;
 
 pub use constants::CheckConstants;
+pub(crate) use constants::is_constant;
 pub use filtered::KeepFiltered;
 pub(crate) use guard::may_raise;
-pub(crate) use names::names_kept;
+pub(crate) use names::{input_schema, names_kept};
 pub(crate) use node::{Rewrite, all, rewritten};
 pub use operands::ComputeOperands;
 pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};

@@ -6,12 +6,12 @@
 //! already, and before predicates are pushed into scans: statistics of files do not count NaN, so a scan must
 //! not skip rows by a comparison of floats.
 
+use super::is_comparison;
 use crate::checks::{Rewrite, all, rewritten};
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr, in_list};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -105,18 +105,7 @@ impl Comparisons {
     }
 
     fn binary(&self, binary: &BinaryExpr, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        let compares = matches!(
-            binary.op(),
-            Operator::Eq
-                | Operator::NotEq
-                | Operator::Lt
-                | Operator::LtEq
-                | Operator::Gt
-                | Operator::GtEq
-                | Operator::IsDistinctFrom
-                | Operator::IsNotDistinctFrom
-        );
-        if !compares {
+        if !is_comparison(*binary.op()) {
             return Ok(None);
         }
         let operands = [Arc::clone(binary.left()), Arc::clone(binary.right())];

@@ -4,13 +4,12 @@
 //! 1e-20 equals 0, and it fails for NaN and 1e20. The rule runs before DataFusion's type coercion, and casts
 //! the decimals. Constant floats remain with DataFusion: `price > 0.06 + 0.01` is exact as decimals.
 
-use crate::checks::names_kept;
+use crate::checks::{input_schema, names_kept};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, cast,
 };
@@ -48,10 +47,7 @@ fn in_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(join) => LogicalPlan::Join(in_keys(join)?),
         node => node,
     };
-    let mut schema = merge_schema(&node.inputs());
-    if let LogicalPlan::TableScan(scan) = &node {
-        schema.merge(&scan.projected_schema);
-    }
+    let schema = input_schema(&node);
     let node = names_kept(node, |expr| expr.transform_up(|part| in_part(part, &schema)))?;
     match node.transformed {
         true => node.map_data(LogicalPlan::recompute_schema),

@@ -33,7 +33,8 @@
 //! same_names      filters stay above rows with several columns of one name
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
-//! coarse_timestamps  timestamps of seconds beside constants and intervals of finer units; dates with hours
+//! coarse_timestamps  comparisons of timestamps of seconds with constants of finer units, and with dates
+//! moved_times     timestamps of seconds plus intervals of finer units; dates plus hours
 //! scalar_functions  nullif and CASE of -0.0, casts of timestamps with time zones, lpad to negative lengths
 //! timestamps      date_trunc and date_bin beyond the years of 64-bit nanoseconds, and of constants before 1970
 //! offsets         OFFSET without LIMIT skips the rows of its own order
@@ -67,6 +68,7 @@ mod lifting;
 mod list_lengths;
 mod marks;
 mod merge_join;
+mod moved_times;
 mod null_keys;
 mod nullable_subqueries;
 mod offsets;
@@ -81,14 +83,30 @@ mod struct_fields;
 mod subqueries;
 mod timestamps;
 
-pub use coarse_timestamps::MovedTimes;
 pub use float_compare::compare_floats;
+pub use moved_times::MovedTimes;
 
+use datafusion::logical_expr::Operator;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use hidden::Hiding;
 use offsets::KeepOffsets;
 use std::sync::Arc;
+
+/// Whether an operator compares its operands.
+fn is_comparison(operator: Operator) -> bool {
+    matches!(
+        operator,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
+}
 
 /// The session's analyzer rules, including ours.
 #[must_use]

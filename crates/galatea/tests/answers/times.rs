@@ -1,6 +1,6 @@
 //! Timestamps of coarse units and dates beside finer constants and intervals, and scalar functions.
 
-use crate::check_all;
+use crate::{DEVICES, check, check_all, prepare, session};
 
 const TABLES: &[&str] = &[
     "CREATE TABLE t AS SELECT column1 AS i, arrow_cast(column2, 'Timestamp(Second, None)') AS s, \
@@ -163,4 +163,72 @@ const QUERIES: &[(&str, &[&str])] = &[
 #[tokio::test]
 async fn coarse_times_and_scalar_functions_have_fixed_answers() {
     check_all(TABLES, QUERIES).await;
+}
+
+/// Over files, and with the kept plan of the first run.
+#[tokio::test]
+async fn coarse_times_of_files_have_fixed_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let memory = session("cpu", 1);
+    prepare(&memory, TABLES).await;
+    let path = |table: &str| {
+        folder
+            .path()
+            .join(format!("{table}.parquet"))
+            .display()
+            .to_string()
+    };
+    let tables = ["t", "v", "d", "w", "x", "p"];
+    for table in tables {
+        prepare(&memory, &[&format!("COPY {table} TO '{}'", path(table))]).await;
+    }
+    for (device, partitions) in [("cpu", 1), ("cpu", 16), ("emulated", 1), ("emulated", 2)] {
+        let ctx = session(device, partitions);
+        for table in tables {
+            let location = path(table);
+            let create = format!("CREATE EXTERNAL TABLE {table} STORED AS PARQUET LOCATION '{location}'");
+            prepare(&ctx, &[&create]).await;
+        }
+        for run in 1..=2 {
+            for (sql, expected) in QUERIES {
+                check(
+                    &ctx,
+                    sql,
+                    expected,
+                    &format!("{device}, {partitions} partitions, run {run}"),
+                )
+                .await;
+            }
+        }
+    }
+}
+
+/// Whole seconds in CSV files are timestamps of seconds.
+#[tokio::test]
+async fn seconds_of_csv_files_are_compared_exactly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "i,s\n1,2024-01-01 10:00:00\n2,2024-01-01 10:00:01\n").expect("written");
+    let create = format!(
+        "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{}'",
+        path.display()
+    );
+    for device in DEVICES {
+        let ctx = session(device, 2);
+        prepare(&ctx, &[&create]).await;
+        for (sql, expected) in [
+            (
+                "SELECT i FROM t WHERE s = TIMESTAMP '2024-01-01 10:00:00.5'",
+                &[][..],
+            ),
+            ("SELECT i FROM t WHERE s < '2024-01-01 10:00:00.5'", &["1"]),
+            ("SELECT i FROM t WHERE s >= '2024-01-01 10:00:00.5'", &["2"]),
+            (
+                "SELECT i FROM t WHERE s + INTERVAL '500 milliseconds' > s",
+                &["1", "2"],
+            ),
+        ] {
+            check(&ctx, sql, expected, device).await;
+        }
+    }
 }
