@@ -4,8 +4,8 @@
 //! is checked and planned, with the arguments in place of the parameters. A function of the session wins over
 //! a macro, so a macro cannot have the name of one.
 
-use super::ast_parts::{each_part, key};
-use super::{SqlError, definitions, duckdb, flow_mut, parse, unnamed_tables};
+use super::ast_parts::key;
+use super::{SqlError, definitions, duckdb, flow_mut, macro_captures, parse};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use galatea_base::stack::for_levels;
 use galatea_engine::syntax::{visit_expressions, visit_expressions_mut, visit_mut};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -436,7 +436,7 @@ impl Expand<'_> {
 
 /// Refuses arguments with columns that the tables of a macro could capture.
 fn check_captures(name: &str, body: &mut impl VisitMut, values: &BTreeMap<String, Expr>) -> Result<()> {
-    match captured(body, values) {
+    match macro_captures::captured(body, values) {
         Some((parameter, column)) => {
             let problem = format!(
                 "uses its parameter {parameter} in a query, whose tables may have the column {column}\n\
@@ -446,101 +446,6 @@ fn check_captures(name: &str, body: &mut impl VisitMut, values: &BTreeMap<String
         }
         None => Ok(()),
     }
-}
-
-/// A parameter that the body of a macro uses in a query, and a column in its value that the tables there may
-/// have.
-fn captured(body: &mut impl VisitMut, values: &BTreeMap<String, Expr>) -> Option<(String, String)> {
-    struct Inside<'v> {
-        values: &'v BTreeMap<String, Expr>,
-        /// The names of the tables of each SELECT around the visited part, and before it in the same query;
-        /// none without tables.
-        selects: Vec<Option<HashSet<String>>>,
-        /// The number of these SELECTs before each query around the visited part.
-        queries: Vec<usize>,
-        /// The SELECTs around subqueries in FROM, whose tables these do not see.
-        hidden: Vec<Vec<Option<HashSet<String>>>>,
-    }
-
-    impl Inside<'_> {
-        /// The first column of a value, outside of its subqueries, that the tables may have.
-        fn captures(&self, value: &Expr) -> Option<String> {
-            let tables = || self.selects.iter().flatten();
-            let mut found = None;
-            // The closure returns no error.
-            let _ = each_part(&mut value.clone(), |part| {
-                let is_captured = match part {
-                    Expr::Identifier(_) => tables().next().is_some(),
-                    Expr::CompoundIdentifier(names) => match names.as_slice() {
-                        [.., table, _] => tables().any(|tables| tables.contains(&key(table))),
-                        _ => false,
-                    },
-                    _ => false,
-                };
-                if is_captured {
-                    found.get_or_insert_with(|| part.to_string());
-                }
-                ControlFlow::Continue(())
-            });
-            found
-        }
-    }
-
-    impl VisitorMut for Inside<'_> {
-        type Break = (String, String);
-
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
-            let has_tables = !select.from.is_empty();
-            self.selects
-                .push(has_tables.then(|| unnamed_tables::names(select)));
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
-            self.queries.push(self.selects.len());
-            ControlFlow::Continue(())
-        }
-
-        // ORDER BY and LIMIT see the tables, too.
-        fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
-            let before = self.queries.pop().unwrap_or_default();
-            self.selects.truncate(before);
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
-            if let TableFactor::Derived { lateral: false, .. } = factor {
-                self.hidden.push(mem::take(&mut self.selects));
-            }
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
-            if let TableFactor::Derived { lateral: false, .. } = factor {
-                self.selects = self.hidden.pop().unwrap_or_default();
-            }
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, part: &mut Expr) -> ControlFlow<Self::Break> {
-            let Expr::Identifier(name) = part else {
-                return ControlFlow::Continue(());
-            };
-            let column = self.values.get(&key(name)).and_then(|value| self.captures(value));
-            match column {
-                Some(column) => ControlFlow::Break((key(name), column)),
-                None => ControlFlow::Continue(()),
-            }
-        }
-    }
-
-    let mut inside = Inside {
-        values,
-        selects: Vec::new(),
-        queries: Vec::new(),
-        hidden: Vec::new(),
-    };
-    visit_mut(body, &mut inside).break_value()
 }
 
 /// Replaces the parameters in the body of a macro.

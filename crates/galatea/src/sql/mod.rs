@@ -48,6 +48,7 @@ mod expression_keys;
 mod from_first;
 mod functions;
 mod join_parts;
+mod macro_captures;
 mod macros;
 mod materialized;
 mod merged_columns;
