@@ -133,15 +133,13 @@ impl SlotRing {
                 .filter(|(positions, _)| positions.contains(&former));
             readers.extend(of_slot.map(|(_, launch)| Arc::clone(launch)));
         }
-        let coming: Vec<_> = missing
-            .iter()
-            .enumerate()
-            .map(|(at, k)| ChunkTransfer {
-                column: &view.columns[*k],
-                chunk,
-                start: slot_end(view, chunk, missing[..at].iter().copied()),
-            })
-            .collect();
+        let mut end = 0;
+        let coming = missing.iter().map(|k| {
+            let (column, start) = (&view.columns[*k], end);
+            end = column.chunk_layout(chunk, start).1;
+            ChunkTransfer { column, chunk, start }
+        });
+        let coming: Vec<_> = coming.collect();
         link.prepare(streams, &coming)?;
         let mut slot = self.slots[position % self.slots.len()].lock();
         let bytes = link.bring(streams, &coming, &mut slot, &readers)?;

@@ -214,7 +214,7 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            // Scarce memory serves better as pages, and slots for few chunks as pages of these.
+            // Scarce memory is for pages, and few chunks need few slots.
             false => {
                 let spare = self.runtime.room() / POLICY.ring / bytes.max(1);
                 let few = coming / POLICY.missing;
@@ -251,31 +251,38 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
 
     /// Finds the pages of all chunks, and allocates pages or slots for chunks without pages.
     fn place(&self, slots: usize, way: Method, is_mapped: bool) -> Result<Placed, RunError> {
-        let exceeds = !is_mapped && self.exceed_memory();
-        if let Some(placed) = self.placed(slots, way, is_mapped, exceeds, false)? {
+        let slots_first = !is_mapped && self.exceed_memory() && !self.fits_reserve(slots);
+        if !slots_first && let Some(placed) = self.placed(slots, way, is_mapped, false)? {
             return Ok(placed);
         }
-        let placed = self.placed(slots, way, is_mapped, exceeds, true)?;
+        let placed = self.placed(slots, way, is_mapped, true)?;
         placed.ok_or_else(|| self.full())
     }
 
-    /// The same. Slots for few chunks are allocated last, from memory that pages leave free; `None` if that
-    /// does not suffice. With `slots_first`, they are allocated before pages, and replace pages if necessary.
+    /// Whether slots for the missing columns of chunks fit the memory that pages leave free.
+    fn fits_reserve(&self, slots: usize) -> bool {
+        let chunks = self.left().iter();
+        let largest = SlotRing::slot_bytes(self.view, chunks.map(|chunk| (*chunk, self.missing(*chunk))));
+        largest.saturating_mul(slots as u64) <= Self::free_of(self.scan.reserve())
+    }
+
+    /// The share of free memory that slots may take without eviction. Small allocations take the rest.
+    fn free_of(bytes: u64) -> u64 {
+        bytes / 4 * 3
+    }
+
+    /// The same. With `slots_first`, slots are allocated before pages, and replace pages if necessary.
+    /// Otherwise they are allocated last, from memory that pages leave free; `None` if that does not suffice.
     fn placed(
         &self,
         slots: usize,
         way: Method,
         is_mapped: bool,
-        exceeds: bool,
         slots_first: bool,
     ) -> Result<Option<Placed>, RunError> {
         let chunks = self.wanted.chunks;
         let columns = || 0..self.view.columns.len();
         let (runtime, streams, view) = (self.runtime, self.streams, self.view);
-        let missing_of = |(chunk, pages): &(usize, Pages)| {
-            let missing: Vec<usize> = columns().filter(|k| pages[*k].is_none()).collect();
-            (*chunk, missing)
-        };
         let mut ring = None;
         if slots_first {
             let any = chunks.iter().map(|chunk| (*chunk, columns()));
@@ -283,11 +290,6 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             self.scan.make_reserve()?;
         }
         let (mut placed, mut away) = self.found()?;
-        let largest = SlotRing::slot_bytes(view, away.iter().map(missing_of));
-        let free = self.scan.reserve() / 4 * 3;
-        if exceeds && !slots_first && largest.saturating_mul(slots as u64) > free {
-            return Ok(None);
-        }
         let allowed = self.columns_with_pages();
         let ready = placed.len();
         if matches!(way, Method::Pinned | Method::PinnedPieces) {
@@ -309,10 +311,12 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
             if self.has(Ablation::Naive) {
                 return Err(self.full());
             }
-            // The pages of this run are pinned, so that more memory could only come from pages of other runs.
-            // Small allocations take the rest.
-            let free = runtime.device().budget().available() / 4 * 3;
-            let chunks = away.iter().map(missing_of);
+            // The pages of this run are pinned. Evictions would take those of other runs.
+            let free = Self::free_of(runtime.device().budget().available());
+            let chunks = away.iter().map(|(chunk, pages)| {
+                let missing = columns().filter(|k| pages[*k].is_none());
+                (*chunk, missing)
+            });
             ring = match SlotRing::new(runtime, streams, view, chunks, (slots, free)) {
                 Ok(ring) => Some(ring),
                 Err(RunError::Memory { .. }) => return Ok(None),
