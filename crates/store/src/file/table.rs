@@ -149,23 +149,16 @@ impl FileTable {
             }
             let loader = version.loader(*column);
             let lock = loader.lock().await;
-            match self.files.store.cached(id, *column) {
-                None => {
-                    missing.push(*column);
-                    loaders.push(loader);
-                    locks.push(lock);
-                }
-                Some(kept) => {
-                    let kept = match self.kept_column(id, *column, hints) {
-                        Some(kept) => kept,
-                        None => {
-                            let kept = self.as_dictionary(id, *column, kept).await?;
-                            encoded.push((*column, Arc::clone(&kept)));
-                            kept
-                        }
-                    };
-                    loaded.push((*column, kept));
-                }
+            if let Some(kept) = self.kept_column(id, *column, hints) {
+                loaded.push((*column, kept));
+            } else if let Some(text) = self.files.store.cached(id, *column) {
+                let kept = self.as_dictionary(id, *column, text).await?;
+                encoded.push((*column, Arc::clone(&kept)));
+                loaded.push((*column, kept));
+            } else {
+                missing.push(*column);
+                loaders.push(loader);
+                locks.push(lock);
             }
         }
         let (started, counts) = (Instant::now(), Arc::<LoadCounts>::default());
