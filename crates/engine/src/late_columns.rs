@@ -33,7 +33,7 @@ const WORTH: usize = 8;
 /// Rows of a batch below an operator that tightens the filter.
 const FIRST_ROWS: usize = 128;
 
-/// Maximum number of first rows for which batches are small.
+/// Maximum LIMIT of an operator that gets small batches.
 const MOST_FIRST_ROWS: usize = 1024;
 
 /// Expected bytes of a value of variable width.
@@ -50,12 +50,11 @@ impl PhysicalOptimizerRule for DecodeFiltersFirst {
         _options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Filters of joins are complete before the scan begins.
-        let has_first_rows = has(&plan, &|plan| {
-            let sort = plan.downcast_ref::<SortExec>();
-            sort.and_then(SortExec::fetch)
-                .is_some_and(|fetch| fetch <= MOST_FIRST_ROWS)
-        });
-        let tightens = has_first_rows && !has(&plan, &|plan| plan.is::<HashJoinExec>());
+        let has_first_rows = plan.exists(|node| {
+            let fetch = node.downcast_ref::<SortExec>().and_then(SortExec::fetch);
+            Ok(fetch.is_some_and(|fetch| fetch <= MOST_FIRST_ROWS))
+        })?;
+        let tightens = has_first_rows && !plan.exists(|node| Ok(node.is::<HashJoinExec>()))?;
         let changed = plan.transform_up(|plan| {
             if let Some(scan) = filters_first(&plan) {
                 return Ok(Transformed::yes(scan));
@@ -112,11 +111,6 @@ fn filters_first(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>
     let source = guarded_as(files.file_source().as_ref(), source);
     let files = FileScanConfigBuilder::from(files.clone()).with_source(source);
     Some(DataSourceExec::from_data_source(files.build()))
-}
-
-/// Whether a node of a plan is as wanted.
-fn has(plan: &Arc<dyn ExecutionPlan>, wanted: &impl Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
-    wanted(plan) || plan.children().into_iter().any(|child| has(child, wanted))
 }
 
 /// Whether a plan is a scan that decodes the columns of its filter first, and an operator above tightens this

@@ -63,21 +63,26 @@ fn create() -> String {
     TABLE.replace("COLUMNS_OF_TEXT", &text.join(", "))
 }
 
+/// The sum of a number over the nodes of a plan.
+fn sum(plan: &Arc<dyn ExecutionPlan>, of: fn(&Arc<dyn ExecutionPlan>) -> Option<usize>) -> usize {
+    let below = plan.children().into_iter().map(|child| sum(child, of));
+    of(plan).unwrap_or(0) + below.sum::<usize>()
+}
+
 /// The number of rows that scans of a plan have excluded while they decoded pages.
 fn excluded(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let own = plan
-        .metrics()
-        .and_then(|metrics| metrics.sum_by_name("pushdown_rows_pruned"));
-    let below: usize = plan.children().into_iter().map(excluded).sum();
-    own.map_or(0, |value| value.as_usize()) + below
+    sum(plan, |node| {
+        let pruned = node.metrics()?.sum_by_name("pushdown_rows_pruned")?;
+        Some(pruned.as_usize())
+    })
 }
 
 /// The number of rows that filters of a plan have returned.
 fn filtered(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let own = plan.metrics().filter(|_| plan.name() == "FilterExec");
-    let own = own.and_then(|metrics| metrics.output_rows());
-    let below: usize = plan.children().into_iter().map(filtered).sum();
-    own.unwrap_or(0) + below
+    sum(plan, |node| {
+        let metrics = node.metrics().filter(|_| node.name() == "FilterExec");
+        metrics?.output_rows()
+    })
 }
 
 /// The plan of a query that has run.
