@@ -136,6 +136,11 @@ impl Row {
         self.fell_back += tally.fell_back;
     }
 
+    /// The concurrent query, or a dash.
+    fn beside(&self) -> &str {
+        if self.other.is_empty() { "-" } else { &self.other }
+    }
+
     fn cells(&self) -> Cells {
         vec![
             ("experiment", self.experiment.clone()),
@@ -337,30 +342,21 @@ impl Report for ConcurrencyReport {
             .reals("device", 2, |row| row.device_share);
         let beside = Table::of(self.of("beside"))
             .words("query", |row| &row.query)
-            .words(
-                "beside",
-                |row| if row.other.is_empty() { "-" } else { &row.other },
-            )
+            .words("beside", |row| row.beside())
             .numbers("queries", |row| row.queries)
             .reals("p50 ms", 3, |row| row.p50_ms)
             .reals("p99 ms", 3, |row| row.p99_ms)
             .reals("p99 to alone", 2, |row| row.p99_ratio);
         let mixed = Table::of(self.of("mixed"))
             .numbers("clients", |row| row.clients)
-            .words(
-                "beside",
-                |row| if row.other.is_empty() { "-" } else { &row.other },
-            )
+            .words("beside", |row| row.beside())
             .reals("queries/s", 2, |row| row.per_second)
             .reals("p50 ms", 3, |row| row.p50_ms)
             .reals("p99 ms", 3, |row| row.p99_ms)
             .reals("p99 to alone", 2, |row| row.p99_ratio);
         let large = Table::of(self.of("mixed large"))
             .words("large queries", |row| &row.query)
-            .words(
-                "beside",
-                |row| if row.other.is_empty() { "-" } else { &row.other },
-            )
+            .words("beside", |row| row.beside())
             .numbers("queries", |row| row.queries)
             .reals("mean ms", 3, |row| row.mean_ms)
             .reals("p99 ms", 3, |row| row.p99_ms);

@@ -42,6 +42,12 @@ const WATCHDOG: Duration = Duration::from_secs(20);
 /// Number of calls of a kind that fail, one by one. Of a larger number of calls, a sample of this size fails.
 const EACH: usize = 6;
 
+/// Whether a message is that of a typed error of a device.
+pub(crate) fn is_device_error(message: &str) -> bool {
+    let parts = ["CUDA call", "out of device memory", "kernel failed", "is lost"];
+    parts.iter().any(|part| message.contains(part))
+}
+
 /// Two sessions with their own device, and the handle that injects faults.
 pub(crate) struct Bed {
     pub(crate) pair: Pair,
@@ -152,8 +158,7 @@ impl Bed {
                 Err(error) => {
                     assert!(errors_allowed, "{context}: {error}");
                     let text = error.to_string();
-                    let clear = ["CUDA call", "out of device memory", "kernel failed", "is lost"];
-                    assert!(clear.iter().any(|part| text.contains(part)), "{context}: {text}");
+                    assert!(is_device_error(&text), "{context}: {text}");
                     failed += 1;
                 }
             }

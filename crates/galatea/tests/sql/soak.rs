@@ -4,7 +4,7 @@
 //! `GALATEA_SOAK_SECONDS` and `GALATEA_SOAK_CLIENTS` change the duration and the number of clients.
 
 use crate::compare::same;
-use crate::faults::{Bed, QUERIES};
+use crate::faults::{Bed, QUERIES, is_device_error};
 use datafusion::prelude::SessionContext;
 use galatea_device::{DriverCall, FaultCode};
 use rand::rngs::SmallRng;
@@ -16,9 +16,6 @@ use std::time::{Duration, Instant};
 
 /// The time that queries may take after the last one has begun.
 const WATCHDOG: Duration = Duration::from_secs(120);
-
-/// The texts of errors of a device.
-const TYPED: [&str; 4] = ["CUDA call", "out of device memory", "kernel failed", "is lost"];
 
 /// Queries of the clients by their end.
 #[derive(Debug, Default)]
@@ -58,8 +55,7 @@ async fn client(ctx: SessionContext, bed: Arc<Bed>, stop: Arc<AtomicBool>, seed:
             }
             Ok(Err(error)) => {
                 let text = error.to_string();
-                let is_typed = TYPED.iter().any(|part| text.contains(part));
-                assert!(is_typed, "seed {seed}\n{sql}\n{text}");
+                assert!(is_device_error(&text), "seed {seed}\n{sql}\n{text}");
                 ends.failed += 1;
             }
         }
