@@ -226,7 +226,7 @@ pub fn strings_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
     }
 }
 
-/// An array whose offsets suffice for the bytes of the values.
+/// An array of this type. Its offsets have sufficient bits for the bytes of the values.
 fn array_of<T: ByteArrayType>(values: &[&[u8]]) -> Result<ArrayRef> {
     let part = |values: &[&[u8]]| {
         let offsets = OffsetBuffer::from_lengths(values.iter().map(|value| value.len()));
