@@ -15,7 +15,7 @@
 //!
 //! The conditions of other subqueries move above their operators by [`lifting`](super::lifting).
 
-use super::lifting::{self, Lifted, Lifting, outside};
+use super::lifting::{self, Groups, Lifting, outside};
 use super::one_row;
 use super::subqueries;
 use datafusion::common::alias::AliasGenerator;
@@ -23,8 +23,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, Result, TableReference, not_impl_err};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, FetchType, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection,
-    SkipType, SubqueryAlias, lit, when,
+    Aggregate, Expr, FetchType, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, SkipType,
+    SubqueryAlias, lit, when,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::collections::HashMap;
@@ -119,15 +119,21 @@ impl<'a> Lateral<'a> {
 
     /// A join with the groups of an aggregate.
     fn with_total(&self, aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
-        let mut lifting = Lifting::new(self.aliases);
+        let mut lifting = Lifting::new(self.aliases, Some(&self.join.left));
         let lifted = lifting.lift(aggregate.input.as_ref().clone(), true)?;
         if lifting.is_impossible() || aggregate.aggr_expr.iter().any(Expr::contains_outer) {
             return Ok(None);
         }
-        let groups = Groups::new(&lifting, lifted, aggregate)?;
+        let groups = Groups::new(&mut lifting, lifted, aggregate)?;
+        let conditions = groups.conditions.into_iter();
+        let conditions = conditions.map(|condition| outside(condition.expr()));
         let left = LogicalPlanBuilder::from(Arc::clone(&self.join.left));
         let joined = left
-            .join_on(groups.plan, JoinType::Left, groups.condition)?
+            .join_on(
+                groups.plan,
+                JoinType::Left,
+                conditions.collect::<Result<Vec<_>>>()?,
+            )?
             .build()?;
         let mut row = Row {
             columns: groups.values.into_iter().map(Some).collect(),
@@ -189,7 +195,7 @@ impl<'a> Lateral<'a> {
 
     /// A join with the rows of a subquery, if DataFusion does not join them correctly.
     fn with_rows(&self) -> Result<Option<LogicalPlan>> {
-        let mut lifting = Lifting::new(self.aliases);
+        let mut lifting = Lifting::new(self.aliases, Some(&self.join.left));
         let lifted = lifting.lift(self.subquery.clone(), true)?;
         // DataFusion ignores the columns of USING.
         let has_columns = !self.join.on.is_empty() && !lifting.is_impossible();
@@ -204,55 +210,6 @@ impl<'a> Lateral<'a> {
             .project(self.join.schema.columns().into_iter().map(Expr::Column))?
             .build()?;
         Ok(Some(joined))
-    }
-}
-
-/// The groups of an aggregate by the keys of its conditions.
-struct Groups {
-    plan: LogicalPlan,
-    /// The condition of the join with the outer rows.
-    condition: Vec<Expr>,
-    /// The results of the calls for an outer row, also if it has no group.
-    values: Vec<Expr>,
-}
-
-impl Groups {
-    fn new(lifting: &Lifting<'_>, lifted: Lifted, aggregate: &Aggregate) -> Result<Self> {
-        let (input, keys, condition) = lifting.grouped(lifted)?;
-        let keys: Vec<Expr> = keys.into_iter().map(Expr::Column).collect();
-        let calls = aggregate.aggr_expr.clone();
-        let grouped = Aggregate::try_new(Arc::new(input), keys.clone(), calls)?;
-        let names: Vec<String> = aggregate.aggr_expr.iter().map(|_| lifting.fresh_name()).collect();
-        let results = grouped.schema.columns().into_iter().skip(keys.len()).zip(&names);
-        let results = results.map(|(result, name)| Expr::Column(result).alias(name));
-        let found = lifting.fresh_name();
-        let columns = keys
-            .iter()
-            .cloned()
-            .chain(results)
-            .chain([lit(true).alias(&found)]);
-        let columns = columns.collect();
-        let plan = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(grouped)))?;
-        let found = Expr::Column(Column::new_unqualified(found));
-        let values = aggregate.aggr_expr.iter().zip(names).map(|(call, name)| {
-            let result = Expr::Column(Column::new_unqualified(name));
-            let Expr::AggregateFunction(function) = call.clone().unalias() else {
-                return unsupported();
-            };
-            let default = function
-                .func
-                .default_value(&call.get_type(aggregate.input.schema())?)?;
-            match default.is_null() {
-                true => Ok(result),
-                false => when(found.clone().is_null(), Expr::Literal(default, None)).otherwise(result),
-            }
-        });
-        let condition = condition.into_iter().map(|condition| outside(condition.expr()));
-        Ok(Self {
-            values: values.collect::<Result<_>>()?,
-            plan: LogicalPlan::Projection(plan),
-            condition: condition.collect::<Result<_>>()?,
-        })
     }
 }
 

@@ -10,7 +10,9 @@
 //! correlated_names  inner columns of one name in correlated subqueries are different columns
 //! outer_conditions  conditions on outer columns in ON of joins inside subqueries
 //! lifting         operators inside correlated subqueries see the rows of one outer row
+//! far_columns     subqueries read columns of a query two levels around them
 //! scalars         scalar subqueries with LIMIT or GROUP BY
+//! single_rows     scalar subqueries that are not aggregated
 //! laterals        LATERAL subqueries over aggregates without GROUP BY, and with other operators
 //! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
@@ -51,6 +53,7 @@ mod copied_names;
 mod correlated_names;
 mod deviations;
 mod distinct_rows;
+mod far_columns;
 mod float_compare;
 mod float_constants;
 mod float_decimals;
@@ -79,6 +82,7 @@ mod scalar_functions;
 mod scalars;
 mod set_comparisons;
 mod set_operations;
+mod single_rows;
 mod struct_fields;
 mod subqueries;
 mod timestamps;
@@ -115,6 +119,7 @@ pub fn analyzer_rules(
 ) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
     let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(single_rows::SingleRows),
         Arc::new(set_operations::CountCopies),
         Arc::new(float_decimals::DecimalsAsFloats),
         Arc::new(list_lengths::ListLengths),
@@ -147,11 +152,12 @@ pub fn optimizer_rules(
     let after = all
         .iter()
         .position(|rule| rule.name() == "rewrite_set_comparison");
+    all.insert(after.map_or(0, |at| at + 1), Arc::new(far_columns::BringNear));
     all.insert(
-        after.map_or(0, |at| at + 1),
+        after.map_or(0, |at| at + 1) + 1,
         Arc::new(subqueries::RewriteSubqueries),
     );
-    all.insert(after.map_or(0, |at| at + 1) + 1, Arc::new(laterals::JoinLaterals));
+    all.insert(after.map_or(0, |at| at + 1) + 2, Arc::new(laterals::JoinLaterals));
     all.push(Arc::new(float_windows::OrderWindows));
     let simplified = all.iter().position(|rule| rule.name() == "simplify_expressions");
     all.insert(

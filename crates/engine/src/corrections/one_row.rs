@@ -20,10 +20,9 @@ use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType,
-    Subquery, lit, when,
+    Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SkipType, Subquery, lit,
+    when,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::sync::Arc;
@@ -62,7 +61,6 @@ pub(super) fn of(subquery: &Subquery) -> Result<Option<OneRow>> {
 /// A scalar subquery; it becomes a CASE if HAVING, LIMIT or OFFSET may remove its row, and an expression
 /// without tables.
 pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
-    refuse_inequalities(&found)?;
     match of(&found)? {
         Some(row) if row.is_filtered && row.rest.is_none() => {
             let value = row.value()?;
@@ -72,39 +70,6 @@ pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
             }))
         }
         _ => Ok(Transformed::no(Expr::ScalarSubquery(found))),
-    }
-}
-
-/// Refuses conditions below an aggregate that compare with the outer query otherwise than by `=`. DataFusion
-/// does not join them, and moves them to places without their columns.
-fn refuse_inequalities(found: &Subquery) -> Result<()> {
-    let mut node = found.subquery.as_ref();
-    let mut is_aggregated = false;
-    loop {
-        match node {
-            LogicalPlan::Aggregate(_) => is_aggregated = true,
-            LogicalPlan::Filter(filter) if is_aggregated => {
-                for condition in split_conjunction(&filter.predicate) {
-                    // DataFusion may find equalities in other conditions, such as in each operand of OR.
-                    let is_inequality = matches!(
-                        condition,
-                        Expr::BinaryExpr(compared) if compared.op.supports_propagation() && compared.op != Operator::Eq
-                    );
-                    if condition.contains_outer() && is_inequality {
-                        return not_impl_err!(
-                            "the condition {condition} of a scalar subquery with an aggregate compares with the query \
-                             around it otherwise than by ="
-                        );
-                    }
-                }
-            }
-            _ => {}
-        }
-        let inputs = node.inputs();
-        let [input] = inputs.as_slice() else {
-            return Ok(());
-        };
-        node = input;
     }
 }
 

@@ -16,13 +16,14 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &AliasGenerator) -> Result<Tran
     let [input] = plan.inputs()[..] else {
         return Ok(Transformed::no(plan));
     };
-    let mut input = input.clone();
+    let outer = input.clone();
+    let mut input = outer.clone();
     let mut values: Vec<(Expr, Expr)> = Vec::new();
     for found in found {
         let Expr::ScalarSubquery(subquery) = &found else {
             continue;
         };
-        let mut lifting = Lifting::new(aliases);
+        let mut lifting = Lifting::new(aliases, Some(&outer));
         let lifted = lifting.lift(subquery.subquery.as_ref().clone(), true)?;
         if !lifting.is_needed() {
             continue;

@@ -70,16 +70,18 @@ fn without_subqueries(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Resul
             refuse_far_columns(&filter.predicate, &schema)?;
             let place = Place::condition();
             let predicate = rewritten(filter.predicate, place, &schema)?;
-            let predicate = predicate.transform_data(|expr| lifting::with_lifted(expr, aliases))?;
+            let predicate =
+                predicate.transform_data(|expr| lifting::with_lifted(expr, aliases, Some(&filter.input)))?;
             let plan = predicate
                 .map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))?;
             plan.transform_data(|plan| scalars::joined(plan, aliases))
         }
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+            let outer = plan.inputs().first().map(|input| (*input).clone());
             let plan = names_kept(plan, |expr| {
                 refuse_far_columns(&expr, &schema)?;
                 let expr = rewritten(expr, Place::value(), &schema)?;
-                expr.transform_data(|expr| lifting::with_lifted(expr, aliases))
+                expr.transform_data(|expr| lifting::with_lifted(expr, aliases, outer.as_ref()))
             })?;
             let plan = plan.transform_data(|plan| scalars::joined(plan, aliases))?;
             plan.transform_data(|plan| marks::joined(plan, aliases))

@@ -21,65 +21,65 @@ const OUTER: [(i64, Option<i64>); 6] = [
 /// Subqueries with one column `v`, and the number of places that refuse each. `@a` and `@g` are columns of
 /// the outer row.
 const SUBQUERIES: &[(&str, usize)] = &[
-    ("SELECT a AS v FROM u WHERE u.g = @g", 1),
-    ("SELECT a AS v FROM u WHERE u.g < @g", 2),
+    ("SELECT a AS v FROM u WHERE u.g = @g", 0),
+    ("SELECT a AS v FROM u WHERE u.g < @g", 0),
     (
         "SELECT row_number() OVER (ORDER BY a) AS v FROM u WHERE u.g = @g",
-        1,
+        0,
     ),
-    ("SELECT sum(a) OVER () AS v FROM u WHERE u.g = @g AND u.x > 1", 1),
+    ("SELECT sum(a) OVER () AS v FROM u WHERE u.g = @g AND u.x > 1", 0),
     (
         "SELECT sum(a) OVER (PARTITION BY x ORDER BY a ROWS 1 PRECEDING) AS v FROM u WHERE u.g = @g",
-        1,
+        0,
     ),
-    ("SELECT count(*) OVER () AS v FROM u WHERE u.a % 3 = @g", 1),
+    ("SELECT count(*) OVER () AS v FROM u WHERE u.a % 3 = @g", 0),
     (
         "SELECT count(*) OVER (PARTITION BY g) AS v FROM u WHERE u.g < @a",
-        2,
+        0,
     ),
-    ("SELECT count(*) OVER () AS v FROM u WHERE u.g = @g AND @a > 1", 2),
+    ("SELECT count(*) OVER () AS v FROM u WHERE u.g = @g AND @a > 1", 0),
     (
         "SELECT count(*) OVER () AS v FROM u WHERE u.g IS NOT DISTINCT FROM @g",
-        2,
+        0,
     ),
     (
         "SELECT a AS v FROM u WHERE u.g = @g QUALIFY row_number() OVER (ORDER BY a DESC) < 3",
-        1,
+        0,
     ),
     (
         "SELECT v FROM (SELECT row_number() OVER (ORDER BY a) AS v FROM u WHERE u.g = @g) q WHERE v > 1",
-        1,
+        0,
     ),
-    ("SELECT DISTINCT x AS v FROM u WHERE u.g = @g", 1),
+    ("SELECT DISTINCT x AS v FROM u WHERE u.g = @g", 0),
     (
         "SELECT DISTINCT q.v FROM (SELECT x AS v, g FROM u) q WHERE q.g = @g",
-        1,
+        0,
     ),
     (
         "SELECT DISTINCT ON (x) a AS v FROM u WHERE u.g = @g ORDER BY x, a DESC",
-        1,
+        0,
     ),
-    ("SELECT count(*) AS v FROM u WHERE u.g = @g GROUP BY x", 1),
+    ("SELECT count(*) AS v FROM u WHERE u.g = @g GROUP BY x", 0),
     (
         "SELECT max(a) AS v FROM u WHERE u.g = @g GROUP BY x HAVING count(*) > 1",
-        1,
+        0,
     ),
     (
         "SELECT count(*) AS v FROM u WHERE u.g = @g GROUP BY GROUPING SETS ((x), (a))",
-        1,
+        0,
     ),
     (
         "SELECT grouping(x) + 10 * grouping(g) AS v FROM u WHERE u.g = @g GROUP BY GROUPING SETS ((x), (g))",
-        1,
+        0,
     ),
     (
         "SELECT sum(count(*)) OVER () AS v FROM u WHERE u.g = @g GROUP BY x",
-        1,
+        0,
     ),
     ("SELECT a AS v FROM u WHERE u.g = @g ORDER BY a LIMIT 1", 0),
     (
         "SELECT a AS v FROM u WHERE u.g = @g ORDER BY x DESC NULLS LAST, a LIMIT 2 OFFSET 1",
-        1,
+        0,
     ),
     (
         "SELECT v FROM (SELECT a AS v, x FROM u WHERE u.g = @g ORDER BY x NULLS FIRST, a LIMIT 1) q WHERE x > 0",
@@ -87,107 +87,110 @@ const SUBQUERIES: &[(&str, usize)] = &[
     ),
     (
         "SELECT a AS v FROM u WHERE u.g = @g UNION ALL SELECT x FROM u WHERE u.g = @g",
-        1,
+        0,
     ),
     (
         "SELECT x AS v FROM u WHERE u.g = @g UNION SELECT a FROM u WHERE u.x = @g",
-        1,
+        0,
     ),
-    ("SELECT x AS v FROM u WHERE u.g = @g INTERSECT SELECT a FROM u", 1),
+    ("SELECT x AS v FROM u WHERE u.g = @g INTERSECT SELECT a FROM u", 0),
     (
         "SELECT x AS v FROM u WHERE u.g = @g EXCEPT SELECT a FROM u w WHERE w.g = @g",
-        1,
+        0,
     ),
     (
         "SELECT w.x AS v FROM u LEFT JOIN (SELECT a, x FROM u WHERE u.g = @g) w ON u.a = w.a WHERE u.g = @g",
-        1,
+        0,
     ),
     (
         "SELECT w.a AS v FROM u JOIN u w ON u.a < w.a AND w.g = @g WHERE u.x = 1",
-        1,
+        0,
     ),
     (
         "SELECT m AS v FROM (SELECT a FROM u WHERE u.g = @g) q, (SELECT max(x) AS m FROM u) w",
-        1,
+        0,
     ),
     (
         "SELECT q.a AS v FROM (SELECT a FROM u WHERE u.g = @g) q, (SELECT a FROM u ORDER BY a LIMIT 2) w WHERE q.a > w.a",
-        1,
+        0,
     ),
-    ("SELECT unnest([a, x]) AS v FROM u WHERE u.g = @g", 1),
-    ("SELECT count(*) AS v FROM u WHERE u.g = @g", 1),
-    ("SELECT sum(x) AS v FROM u WHERE u.g = @g", 1),
-    ("SELECT 5 AS v FROM u WHERE u.g = @g HAVING count(*) < 3", 1),
-    ("SELECT 5 + 0 * count(*) AS v FROM u WHERE u.g = @g", 1),
-    ("SELECT max(a) AS v FROM u WHERE u.g = @g HAVING count(*) > 0", 1),
-    ("SELECT max(a) AS v FROM u WHERE u.g = @g HAVING sum(a) > 12", 1),
-    ("SELECT count(*) AS v FROM u WHERE u.a % 3 = @g", 1),
+    ("SELECT unnest([a, x]) AS v FROM u WHERE u.g = @g", 0),
+    ("SELECT count(*) AS v FROM u WHERE u.g = @g", 0),
+    ("SELECT sum(x) AS v FROM u WHERE u.g = @g", 0),
+    ("SELECT 5 AS v FROM u WHERE u.g = @g HAVING count(*) < 3", 0),
+    ("SELECT 5 + 0 * count(*) AS v FROM u WHERE u.g = @g", 0),
+    ("SELECT max(a) AS v FROM u WHERE u.g = @g HAVING count(*) > 0", 0),
+    ("SELECT max(a) AS v FROM u WHERE u.g = @g HAVING sum(a) > 12", 0),
+    ("SELECT count(*) AS v FROM u WHERE u.a % 3 = @g", 0),
     (
         "SELECT count(*) AS v FROM u WHERE CAST(u.a / 2.0 AS BIGINT) = @a",
-        1,
+        0,
     ),
     (
         "SELECT count(*) + 1 AS v FROM (SELECT DISTINCT x FROM u WHERE u.g = @g) q",
-        1,
+        0,
     ),
     (
         "SELECT max(v) AS v FROM (SELECT row_number() OVER (ORDER BY a) AS v FROM u WHERE u.g = @g) q",
-        1,
+        0,
     ),
     (
         "SELECT sum(a) AS v FROM (SELECT a FROM u WHERE u.g = @g ORDER BY a LIMIT 2) q",
-        1,
+        0,
     ),
     (
         "SELECT sum(m) AS v FROM (SELECT x, max(a) AS m FROM u WHERE u.g = @g GROUP BY x) q",
-        1,
+        0,
     ),
     (
         "SELECT m AS v FROM (SELECT count(*) AS c, max(a) AS m FROM u WHERE u.g = @g) q WHERE c > 1",
-        1,
+        0,
     ),
     (
         "WITH q AS (SELECT x AS v, row_number() OVER (ORDER BY a) AS k FROM u WHERE u.g = @g) SELECT v FROM q WHERE k = 2",
-        1,
+        0,
     ),
     (
         "SELECT row_number() OVER (ORDER BY a) AS v FROM u WHERE u.g < @g",
-        9,
+        0,
     ),
-    ("SELECT DISTINCT x AS v FROM u WHERE u.g < @g", 4),
-    ("SELECT count(*) AS v FROM u WHERE u.g < @g GROUP BY x", 9),
+    ("SELECT DISTINCT x AS v FROM u WHERE u.g < @g", 0),
+    ("SELECT count(*) AS v FROM u WHERE u.g < @g GROUP BY x", 0),
     (
         "SELECT count(*) AS v FROM u WHERE u.g = @g GROUP BY ROLLUP (x)",
         4,
     ),
-    ("SELECT a AS v FROM u WHERE u.g < @g ORDER BY a LIMIT 1", 7),
+    ("SELECT a AS v FROM u WHERE u.g < @g ORDER BY a LIMIT 1", 0),
     (
         "SELECT a AS v FROM u WHERE u.g = @g UNION ALL SELECT x FROM u WHERE u.a = 7",
-        9,
+        0,
     ),
-    ("SELECT x AS v FROM u EXCEPT SELECT a FROM u WHERE u.g = @g", 9),
+    ("SELECT x AS v FROM u EXCEPT SELECT a FROM u WHERE u.g = @g", 0),
     (
         "SELECT w.x AS v FROM u LEFT JOIN (SELECT a, x FROM u WHERE u.g = @g) w ON u.a = w.a",
-        9,
+        0,
     ),
     (
         "SELECT max(c) AS v FROM (SELECT count(*) AS c FROM u WHERE u.g = @g) q",
-        7,
+        0,
     ),
-    ("SELECT count(*) AS v FROM u WHERE u.g < @g", 7),
-    ("SELECT row_number() OVER (ORDER BY @g) AS v FROM u", 9),
+    ("SELECT count(*) AS v FROM u WHERE u.g < @g", 0),
+    ("SELECT row_number() OVER (ORDER BY @g) AS v FROM u", 0),
     (
         "SELECT a AS v FROM u WHERE (SELECT max(w.a) FROM u w WHERE w.g = u.g) > @g",
-        9,
+        0,
     ),
     (
         "SELECT a AS v FROM u WHERE EXISTS (SELECT 1 FROM u w WHERE w.a = u.a AND w.g = @g)",
-        9,
+        2,
     ),
 ];
 
 /// The rows of a query for an outer row, from the values of the subquery.
 type RightRows = fn(i64, &Values) -> Vec<String>;
+
+/// The place of a scalar subquery, which fails if an outer row has several values.
+const SCALAR: &str = "SELECT t.a, (@) AS v FROM t";
 
 /// Places of a subquery; their rows are computed from the values of the subquery for each outer row.
 const PLACES: [(&str, RightRows); 9] = [
@@ -198,12 +201,9 @@ const PLACES: [(&str, RightRows); 9] = [
         "SELECT t.a, (SELECT count(v) FROM (@) q) AS c FROM t",
         |a, values| vec![format!("{a}, {}", values.0.iter().flatten().count())],
     ),
-    // Refused unless it has an aggregate or LIMIT 1.
-    ("SELECT t.a, (@) AS v FROM t", |a, values| {
-        match values.0.is_empty() {
-            true => vec![format!("{a}, NULL")],
-            false => values.after(a),
-        }
+    (SCALAR, |a, values| match values.0.is_empty() {
+        true => vec![format!("{a}, NULL")],
+        false => values.after(a),
     }),
     (
         "SELECT t.a, l.v FROM t LEFT JOIN LATERAL (@) l ON true",
@@ -292,8 +292,13 @@ async fn differences(ctx: &SessionContext, subquery: &str, places: usize, failed
         let answers = of_rows.iter();
         let mut expected: Vec<String> = answers.flat_map(|(a, values)| answer(*a, values)).collect();
         expected.sort();
+        let repeats = *place == SCALAR && of_rows.iter().any(|(_, values)| values.0.len() > 1);
         match rows(ctx, &sql).await {
             Err(error) if REFUSALS.iter().any(|refusal| error.contains(refusal)) => refused += 1,
+            Err(error) if repeats && error.contains("rows for a row of the query around it") => {}
+            actual if repeats => {
+                failed.push(format!("{sql}\n  expected several rows\n  got      {actual:?}"))
+            }
             actual if actual.as_ref() == Ok(&expected) => {}
             actual => failed.push(format!("{sql}\n  expected {expected:?}\n  got      {actual:?}")),
         }

@@ -2,7 +2,7 @@
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{split_binary, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use std::collections::{HashMap, HashSet};
 
@@ -62,6 +62,26 @@ impl Condition {
             Ok(!subquery.outer_ref_columns.is_empty())
         });
         found.unwrap_or(true)
+    }
+
+    /// Whether DataFusion can group by it below an aggregate: an equality, or a disjunction whose operands have
+    /// an equality in common and no other outer columns.
+    pub(super) fn is_equality(&self) -> bool {
+        match &self.kind {
+            Kind::Equal { .. } => true,
+            Kind::Other(expr) => has_common_equality(expr),
+        }
+    }
+
+    /// Whether it is an equality in which NULL equals NULL.
+    pub(super) fn is_null_safe(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Equal {
+                op: Operator::IsNotDistinctFrom,
+                ..
+            }
+        )
     }
 
     /// The columns of the subquery that it reads.
@@ -135,6 +155,26 @@ impl Kind {
             outer: outer.as_ref().clone(),
         }
     }
+}
+
+/// Whether the operands of a disjunction have an equality with an outer value in common, and no other outer
+/// columns.
+fn has_common_equality(expr: &Expr) -> bool {
+    let operands: Vec<Vec<&Expr>> = split_binary(expr, Operator::Or)
+        .into_iter()
+        .map(split_conjunction)
+        .collect();
+    let [first, _, ..] = operands.as_slice() else {
+        return false;
+    };
+    let common: Vec<&Expr> = first
+        .iter()
+        .copied()
+        .filter(|part| matches!(Kind::of(part), Kind::Equal { .. }))
+        .filter(|part| operands.iter().all(|operand| operand.contains(part)))
+        .collect();
+    let mut others = operands.iter().flatten().filter(|part| !common.contains(part));
+    !common.is_empty() && !others.any(|part| part.contains_outer())
 }
 
 /// The expression in the query around the subquery: columns instead of references to them.

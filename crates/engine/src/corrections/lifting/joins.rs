@@ -1,11 +1,13 @@
 //! Joins inside a correlated subquery.
 
 use super::condition::{Condition, Kind};
+use super::domain::{are_columns, outer_columns};
 use super::lifted::{Lifted, Lifting};
 use super::settle::refused;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Lifting<'_> {
@@ -14,7 +16,7 @@ impl Lifting<'_> {
     /// The conditions of a side whose rows all remain, at most once each, may be checked afterwards. On the
     /// other side of an outer, semi or anti join, an equality is an equality of both sides, if the first side
     /// has one with the same value.
-    pub(super) fn joined(&mut self, join: &Join, left: Lifted, right: Lifted) -> Result<Lifted> {
+    pub(super) fn joined(&mut self, join: &Join, mut left: Lifted, mut right: Lifted) -> Result<Lifted> {
         use JoinType::{
             Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi,
         };
@@ -34,14 +36,19 @@ impl Lifting<'_> {
         self.has_conditions |= !conditions.is_empty();
         match join.join_type {
             Inner => {
+                if self.has_domain {
+                    filters.extend(same_keys(&left.conditions, &mut right.conditions));
+                }
                 conditions.extend(left.conditions);
                 conditions.extend(right.conditions);
             }
             Left | LeftSemi | LeftAnti | LeftMark => {
+                (left, right) = self.with_same_keys(left, right)?;
                 filters.extend(between(&left.conditions, right.conditions)?);
                 conditions.extend(left.conditions);
             }
             Right | RightSemi | RightAnti | RightMark => {
+                (right, left) = self.with_same_keys(right, left)?;
                 filters.extend(between(&right.conditions, left.conditions)?);
                 conditions.extend(right.conditions);
             }
@@ -66,6 +73,64 @@ impl Lifting<'_> {
             conditions,
         })
     }
+}
+
+impl Lifting<'_> {
+    /// The sides of an outer, semi or anti join with the same keys: where the conditions of the other side
+    /// are none of the kept side, both have the values of the outer rows.
+    fn with_same_keys(&mut self, kept: Lifted, other: Lifted) -> Result<(Lifted, Lifted)> {
+        let is_known = |condition: &Condition| key_of(&kept.conditions, condition).is_some();
+        if other.conditions.iter().all(is_known) {
+            return Ok((kept, other));
+        }
+        let other = match are_columns(&other.conditions) {
+            true => other,
+            false => match self.over_domain(other, BTreeSet::new())? {
+                Ok((other, _)) => other,
+                Err(other) => return Ok((kept, other)),
+            },
+        };
+        let mut columns = BTreeSet::new();
+        for condition in &other.conditions {
+            columns.extend(outer_columns(&condition.clone().expr())?);
+        }
+        let kept = self.over_domain(kept, columns)?;
+        Ok((kept.map_or_else(|same| same, |(over, _)| over), other))
+    }
+}
+
+/// The inner side of the equality with the same outer value.
+fn key_of<'c>(kept: &'c [Condition], condition: &Condition) -> Option<&'c Expr> {
+    let Kind::Equal { op, outer, .. } = &condition.kind else {
+        return None;
+    };
+    kept.iter().find_map(|kept| match &kept.kind {
+        // NULL on the kept side equals no value of the other one by `=`.
+        Kind::Equal {
+            inner,
+            op: same,
+            outer: value,
+        } if (same == op || *same == Operator::IsNotDistinctFrom) && value == outer => Some(inner),
+        _ => None,
+    })
+}
+
+/// Equalities of the keys with one outer value on both sides of an inner join; those of the right side are
+/// removed.
+fn same_keys(left: &[Condition], right: &mut Vec<Condition>) -> Vec<Expr> {
+    let mut equal = Vec::new();
+    right.retain(|condition| match (&condition.kind, key_of(left, condition)) {
+        (Kind::Equal { inner, op, .. }, Some(key)) => {
+            equal.push(Expr::BinaryExpr(BinaryExpr::new(
+                Box::new(key.clone()),
+                *op,
+                Box::new(inner.clone()),
+            )));
+            false
+        }
+        _ => true,
+    });
+    equal
 }
 
 /// The joins in an error.
@@ -95,20 +160,12 @@ pub(super) fn with_conditions_below(join: &Join, predicate: &Expr) -> Result<(Jo
 /// Equalities of the keys of both sides.
 fn between(kept: &[Condition], other: Vec<Condition>) -> Result<Vec<Expr>> {
     let equal = other.into_iter().map(|condition| {
-        let Kind::Equal { inner, op, outer } = &condition.kind else {
+        let Kind::Equal { inner, op, .. } = &condition.kind else {
             return Err(refused(OTHER_SIDE, &condition));
         };
-        let key = kept.iter().find_map(|kept| match &kept.kind {
-            Kind::Equal {
-                inner,
-                op: same,
-                outer: value,
-            } if same == op && value == outer => Some(inner.clone()),
-            _ => None,
-        });
-        match key {
+        match key_of(kept, &condition) {
             Some(key) => Ok(Expr::BinaryExpr(BinaryExpr::new(
-                Box::new(key),
+                Box::new(key.clone()),
                 *op,
                 Box::new(inner.clone()),
             ))),

@@ -36,6 +36,16 @@ impl Lifted {
         columns.collect()
     }
 
+    /// The first condition that DataFusion cannot group by.
+    pub(super) fn inequality(&self) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| !condition.is_equality())
+    }
+
+    /// Whether NULL equals NULL in an equality.
+    pub(super) fn has_null_safe_keys(&self) -> bool {
+        self.conditions.iter().any(Condition::is_null_safe)
+    }
+
     /// Whether an equality has an expression on its inner side that is equal for several values of a column.
     /// DataFusion groups the rows of an aggregate by the columns in it.
     pub(super) fn has_computed_keys(&self) -> bool {
@@ -65,6 +75,10 @@ impl Lifted {
 /// The state of moving the conditions of one subquery.
 pub(in super::super) struct Lifting<'a> {
     aliases: &'a AliasGenerator,
+    /// The plan of the outer rows, which conditions that are no equalities get values of.
+    pub(super) outer: Option<&'a LogicalPlan>,
+    /// Whether rows have been joined with values of the outer rows.
+    pub(super) has_domain: bool,
     /// Whether the operators visited so far contain conditions.
     pub(super) has_conditions: bool,
     /// Whether a condition is below an operator, or before one in another input, that DataFusion does not
@@ -75,9 +89,12 @@ pub(in super::super) struct Lifting<'a> {
 }
 
 impl<'a> Lifting<'a> {
-    pub(in super::super) fn new(aliases: &'a AliasGenerator) -> Self {
+    /// For a subquery of rows of `outer`.
+    pub(in super::super) fn new(aliases: &'a AliasGenerator, outer: Option<&'a LogicalPlan>) -> Self {
         Self {
             aliases,
+            outer,
+            has_domain: false,
             has_conditions: false,
             is_changed: false,
             is_impossible: false,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 impl Lifting<'_> {
     /// The rows of the limit's input that it keeps for each outer row.
-    pub(super) fn limited(&self, limit: &Limit, input: Lifted) -> Result<Lifted> {
+    pub(super) fn limited(&mut self, limit: &Limit, input: Lifted) -> Result<Lifted> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {

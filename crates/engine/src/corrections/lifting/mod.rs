@@ -14,13 +14,16 @@
 //! LIMIT n OFFSET m           row_number() OVER (PARTITION BY k ORDER BY ...) between m + 1 and m + n
 //! UNION ALL                  the same k in each input
 //! outer, semi, anti join     conditions of the side that it keeps, or the same k on both sides
-//! aggregate without GROUP BY only on top, because it has a row for no rows: `one_row`, `laterals`
+//! aggregate without GROUP BY has a row for no rows: on top `one_row`, `laterals`; else `groups`
 //! ```
 //!
 //! Other conditions are moved above an operator only if they have the same value for all rows that it reads
-//! together. Columns that conditions need get names of their own on the way.
+//! together. If they have not, they are evaluated inside the subquery over the values of the outer rows
+//! ([`domain`]). Columns that conditions need get names of their own on the way.
 
 mod condition;
+mod domain;
+mod groups;
 mod joins;
 mod lifted;
 mod limits;
@@ -30,6 +33,7 @@ mod unions;
 
 use condition::Condition;
 pub(super) use condition::outside;
+pub(super) use groups::Groups;
 pub(super) use lifted::{Lifted, Lifting};
 pub(super) use settle::sets_of;
 
@@ -39,15 +43,20 @@ use datafusion::common::{Column, DFSchema, Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An expression whose correlated subqueries have their conditions on top.
-pub(super) fn with_lifted(expr: Expr, aliases: &AliasGenerator) -> Result<Transformed<Expr>> {
+/// An expression over rows of `outer` whose correlated subqueries have their conditions on top.
+pub(super) fn with_lifted(
+    expr: Expr,
+    aliases: &AliasGenerator,
+    outer: Option<&LogicalPlan>,
+) -> Result<Transformed<Expr>> {
     let lifted = |subquery: &Subquery| -> Result<Option<Subquery>> {
         if subquery.outer_ref_columns.is_empty() {
             return Ok(None);
         }
-        let plan = lifted(&subquery.subquery, aliases)?;
+        let plan = lifted(&subquery.subquery, aliases, outer)?;
         Ok(plan.map(|plan| replaced(subquery, plan)))
     };
     expr.transform_down(|part| {
@@ -69,7 +78,7 @@ pub(super) fn with_lifted(expr: Expr, aliases: &AliasGenerator) -> Result<Transf
             Expr::ScalarSubquery(found) => {
                 let total = match found.outer_ref_columns.is_empty() {
                     true => None,
-                    false => below_total(&found.subquery, aliases)?.flatten(),
+                    false => below_total(&found.subquery, aliases, outer)?.flatten(),
                 };
                 match total {
                     Some(plan) => Transformed::yes(Expr::ScalarSubquery(replaced(&found, plan))),
@@ -135,11 +144,15 @@ fn with_own_name(subquery: Subquery, aliases: &AliasGenerator) -> Result<Subquer
 }
 
 /// The plan of EXISTS or IN with its conditions on top; `None` if DataFusion joins it correctly as it is.
-fn lifted(plan: &LogicalPlan, aliases: &AliasGenerator) -> Result<Option<LogicalPlan>> {
-    if let Some(plan) = below_total(plan, aliases)? {
+fn lifted(
+    plan: &LogicalPlan,
+    aliases: &AliasGenerator,
+    outer: Option<&LogicalPlan>,
+) -> Result<Option<LogicalPlan>> {
+    if let Some(plan) = below_total(plan, aliases, outer)? {
         return Ok(plan);
     }
-    let mut lifting = Lifting::new(aliases);
+    let mut lifting = Lifting::new(aliases, outer);
     let lifted = lifting.lift(plan.clone(), false)?;
     if !lifting.is_needed() {
         return Ok(None);
@@ -168,23 +181,47 @@ pub(super) fn returns_total(plan: &LogicalPlan) -> bool {
 
 /// The same for a plan that returns one row for no rows; its conditions remain below the aggregate. `None` if
 /// the plan is another one.
-fn below_total(plan: &LogicalPlan, aliases: &AliasGenerator) -> Result<Option<Option<LogicalPlan>>> {
+fn below_total(
+    plan: &LogicalPlan,
+    aliases: &AliasGenerator,
+    outer: Option<&LogicalPlan>,
+) -> Result<Option<Option<LogicalPlan>>> {
     if let LogicalPlan::Aggregate(aggregate) = plan
         && is_total(aggregate)
     {
-        let mut lifting = Lifting::new(aliases);
-        let lifted = lifting.lift(aggregate.input.as_ref().clone(), true)?;
-        if lifting.is_impossible() || !lifting.is_needed() && !lifted.has_computed_keys() {
+        let mut lifting = Lifting::new(aliases, outer);
+        let mut lifted = lifting.lift(aggregate.input.as_ref().clone(), true)?;
+        if lifting.is_impossible() {
+            return Ok(Some(None));
+        }
+        let mut expressions = plan.expressions();
+        let mut read = BTreeSet::new();
+        for expression in &expressions {
+            read.extend(domain::outer_columns(expression)?);
+        }
+        // DataFusion groups by the columns of equalities.
+        if !read.is_empty() || lifted.inequality().is_some() {
+            lifted = match lifting.over_domain(lifted, read)? {
+                Ok((lifted, inside)) => {
+                    expressions = domain::all_inside(expressions, &inside)?;
+                    lifted
+                }
+                Err(lifted) => match lifted.inequality() {
+                    Some(inequality) => return Err(settle::refused("an aggregate", inequality)),
+                    None => lifted,
+                },
+            };
+        }
+        if !lifting.is_needed() && !lifted.has_computed_keys() && !lifted.has_null_safe_keys() {
             return Ok(Some(None));
         }
         let input = filtered(lifting.with_key_columns(lifted)?)?;
-        let expressions = plan.expressions();
         return Ok(Some(Some(plan.with_new_exprs(expressions, vec![input])?)));
     }
     let Some(input) = above_total(plan) else {
         return Ok(None);
     };
-    let Some(below) = below_total(input, aliases)? else {
+    let Some(below) = below_total(input, aliases, outer)? else {
         return Ok(None);
     };
     let plan = below.map(|below| plan.with_new_exprs(plan.expressions(), vec![below]));

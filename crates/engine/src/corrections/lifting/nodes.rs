@@ -1,6 +1,8 @@
 //! Each operator of a correlated subquery, adapted to the rows of all outer rows.
 
 use super::condition::Condition;
+use super::domain::{all_inside, outer_columns};
+use super::is_total;
 use super::joins::with_conditions_below;
 use super::lifted::{Lifted, Lifting};
 use super::settle::{Reader, only, sets_of, with_columns};
@@ -13,7 +15,7 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, Filter, Limit, LogicalPlan, Projection, Sort, SortExpr,
     SubqueryAlias, Unnest, Window, cast, lit,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 impl Lifting<'_> {
@@ -23,11 +25,37 @@ impl Lifting<'_> {
             self.is_changed |= self.has_conditions && !is_simple(&plan)?;
             return Ok(Lifted::without(plan));
         }
-        if !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) && plan.contains_outer_reference() {
-            self.is_impossible = true;
-            return Ok(Lifted::without(plan));
+        if matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) || !plan.contains_outer_reference() {
+            return self.operator(plan, counts_copies);
         }
-        self.operator(plan, counts_copies)
+        if matches!(&plan, LogicalPlan::Aggregate(aggregate) if is_total(aggregate)) {
+            return self.operator(plan, counts_copies);
+        }
+        match self.read_inside(&plan)? {
+            Some(plan) => self.operator(plan, counts_copies),
+            None => {
+                self.is_impossible = true;
+                Ok(Lifted::without(plan))
+            }
+        }
+    }
+
+    /// An operator whose expressions read outer columns, over the values of these; `None` if they cannot be
+    /// computed.
+    fn read_inside(&mut self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        let expressions = plan.expressions();
+        let mut columns = BTreeSet::new();
+        for expression in &expressions {
+            columns.extend(outer_columns(expression)?);
+        }
+        let [input] = plan.inputs()[..] else {
+            return Ok(None);
+        };
+        let Some((rows, inside)) = self.beside_domain(input.clone(), &columns)? else {
+            return Ok(None);
+        };
+        let expressions = all_inside(expressions, &inside)?;
+        plan.with_new_exprs(expressions, vec![rows]).map(Some)
     }
 
     fn operator(&mut self, plan: LogicalPlan, counts_copies: bool) -> Result<Lifted> {
@@ -95,6 +123,7 @@ impl Lifting<'_> {
                 if self.is_impossible {
                     return Ok(Lifted::without(plan.clone()));
                 }
+                let inputs = self.with_equal_keys(inputs)?;
                 self.united(union, inputs)
             }
             LogicalPlan::Unnest(unnest) => self.unnest(plan, unnest, counts_copies),
@@ -123,6 +152,14 @@ impl Lifting<'_> {
         };
         let (found, own) = Condition::split(&predicate);
         if found.iter().any(Condition::has_subquery) {
+            let conditions = found.into_iter().chain(lifted.conditions).collect();
+            let plan = match conjunction(own) {
+                Some(own) => LogicalPlan::Filter(Filter::try_new(own, Arc::new(lifted.plan))?),
+                None => lifted.plan,
+            };
+            if let Ok((over, _)) = self.over_domain(Lifted { plan, conditions }, BTreeSet::new())? {
+                return Ok(over);
+            }
             return not_impl_err!(
                 "a condition with a column of the query around a subquery and a further correlated subquery\nhint: \
                  compute the further subquery in FROM, and compare its column"
@@ -211,6 +248,11 @@ impl Lifting<'_> {
             sets.iter().any(Vec::is_empty)
         });
         if has_total && !self.is_impossible {
+            if aggregate.group_expr.is_empty()
+                && let Some(total) = self.total(aggregate, lifted)?
+            {
+                return Ok(total);
+            }
             return not_impl_err!(
                 "an aggregate without GROUP BY, or with ROLLUP, CUBE or an empty grouping set, in this place of a \
                  subquery that reads columns of the query around it\nhint: compute it in a scalar or LATERAL subquery \

@@ -3,10 +3,12 @@
 use super::condition::{Condition, Kind, outside};
 use super::lifted::{Lifted, Lifting};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, DataFusionError, Result, TableReference};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::GroupingSet;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
-use std::collections::HashMap;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection, when,
+};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The rows below an operator that reads the rows of one outer row together.
@@ -28,9 +30,24 @@ pub(super) struct Reader<'a> {
 }
 
 impl Lifting<'_> {
-    /// The input with the keys of its conditions as columns; refuses other conditions.
-    pub(super) fn settled(&self, lifted: Lifted, reader: &Reader<'_>) -> Result<Settled> {
+    /// The input with the keys of its conditions as columns. Other conditions are evaluated over the values of
+    /// the outer rows, or refused.
+    pub(super) fn settled(&mut self, lifted: Lifted, reader: &Reader<'_>) -> Result<Settled> {
         let is_key = |expr: &Expr| reader.by.contains(expr);
+        let mixes = |condition: &Condition| {
+            let columns = condition.columns();
+            let is_equal = matches!(condition.kind, Kind::Equal { .. });
+            !is_equal
+                && columns
+                    .into_iter()
+                    .any(|column| !is_key(&Expr::Column(column.clone())))
+        };
+        let lifted = match !reader.splits && lifted.conditions.iter().any(mixes) {
+            true => self
+                .over_domain(lifted, BTreeSet::new())?
+                .map_or_else(|same| same, |(over, _)| over),
+            false => lifted,
+        };
         let Lifted { plan, conditions } = lifted;
         let mut fresh: Vec<(Expr, String)> = Vec::new();
         let mut keys = Vec::new();
@@ -75,7 +92,7 @@ impl Lifting<'_> {
 
     /// The input of an aggregate of one row for each outer row, its keys and conditions.
     pub(in super::super) fn grouped(
-        &self,
+        &mut self,
         lifted: Lifted,
     ) -> Result<(LogicalPlan, Vec<Column>, Vec<Condition>)> {
         let reader = Reader {
@@ -118,8 +135,9 @@ impl Lifting<'_> {
         Ok((plan.build()?, conditions))
     }
 
-    /// The rows with the inner sides of equalities as columns.
-    pub(in super::super) fn with_key_columns(&self, lifted: Lifted) -> Result<Lifted> {
+    /// The rows with the inner sides of equalities as columns. DataFusion groups by those of `=` alone, so an
+    /// equality of NULLs becomes two: of whether the values are NULL, and of the values that are not.
+    pub(in super::super) fn with_key_columns(&mut self, lifted: Lifted) -> Result<Lifted> {
         let (others, equal): (Vec<_>, Vec<_>) = lifted
             .conditions
             .into_iter()
@@ -134,11 +152,42 @@ impl Lifting<'_> {
             conditions: equal,
         };
         let settled = self.settled(equal, &reader)?;
+        let mut more = Vec::new();
+        let mut conditions = Vec::new();
+        for condition in settled.conditions {
+            match condition.kind {
+                Kind::Equal {
+                    inner,
+                    op: Operator::IsNotDistinctFrom,
+                    outer,
+                } => {
+                    let zero = ScalarValue::new_default(&inner.get_type(settled.plan.schema())?)?;
+                    let zero = Expr::Literal(zero, None);
+                    let pairs = [
+                        (inner.clone().is_null(), outer.clone().is_null()),
+                        (or(&inner, &zero)?, or(&outer, &zero)?),
+                    ];
+                    for (inner, outer) in pairs {
+                        let name = self.fresh_name();
+                        conditions.push(Condition::of(
+                            Expr::Column(Column::new_unqualified(&name)).eq(outer),
+                        ));
+                        more.push((inner, name));
+                    }
+                }
+                _ => conditions.push(condition),
+            }
+        }
         Ok(Lifted {
-            plan: settled.plan,
-            conditions: settled.conditions.into_iter().chain(others).collect(),
+            plan: with_columns(settled.plan, more)?,
+            conditions: conditions.into_iter().chain(others).collect(),
         })
     }
+}
+
+/// The value of an expression, or another one for NULL.
+fn or(expr: &Expr, other: &Expr) -> Result<Expr> {
+    when(expr.clone().is_null(), other.clone()).otherwise(expr.clone())
 }
 
 /// A plan with more columns.

@@ -1,12 +1,46 @@
 //! UNION ALL of inputs that are correlated by the same equalities.
 
 use super::condition::{Condition, Kind};
+use super::domain::outer_columns;
 use super::lifted::{Lifted, Lifting};
 use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Lifting<'_> {
+    /// The inputs with the same equalities: over the values of the outer rows if they have others.
+    pub(super) fn with_equal_keys(&mut self, inputs: Vec<Lifted>) -> Result<Vec<Lifted>> {
+        let is_in = |condition: &Condition, other: &Lifted| {
+            match &condition.kind {
+            Kind::Equal { op, outer, .. } => other.conditions.iter().any(|other| {
+                matches!(&other.kind, Kind::Equal { op: same, outer: value, .. } if same == op && value == outer)
+            }),
+            Kind::Other(_) => false,
+        }
+        };
+        let are_in = |one: &Lifted, other: &Lifted| {
+            one.conditions.len() == other.conditions.len()
+                && one.conditions.iter().all(|condition| is_in(condition, other))
+        };
+        if let [first, others @ ..] = &inputs[..]
+            && others
+                .iter()
+                .all(|other| are_in(first, other) && are_in(other, first))
+        {
+            return Ok(inputs);
+        }
+        let mut columns = BTreeSet::new();
+        for condition in inputs.iter().flat_map(|input| &input.conditions) {
+            columns.extend(outer_columns(&condition.clone().expr())?);
+        }
+        let inputs = inputs.into_iter().map(|input| {
+            let over = self.over_domain(input, columns.clone())?;
+            Ok(over.map_or_else(|same| same, |(over, _)| over))
+        });
+        inputs.collect()
+    }
+
     /// The union of the lifted inputs, with a column for each equality.
     pub(super) fn united(&self, union: &Union, inputs: Vec<Lifted>) -> Result<Lifted> {
         let width = union.schema.fields().len();
