@@ -149,6 +149,7 @@ impl History {
         for share in shares {
             *forgone.entry(share.what).or_default() += share.seconds;
         }
+        tracing::debug!(?shares, "a run on the CPU pays for a warm-up");
     }
 
     /// Seconds that runs on the CPU have lost because it was missing.
@@ -163,6 +164,7 @@ impl History {
         for one in made {
             forgone.remove(&one.what);
         }
+        tracing::debug!(?made, "a run has warmed up");
     }
 
     /// Records the range of the keys of a build side with these rows.
