@@ -90,6 +90,12 @@ impl HostFunction {
         }
     }
 
+    /// The expression over its arguments.
+    #[must_use]
+    pub fn expression(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.expression
+    }
+
     /// Type of the results.
     #[must_use]
     pub fn result_type(&self) -> &DataType {

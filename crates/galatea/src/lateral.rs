@@ -1,8 +1,12 @@
-//! LATERAL subqueries that compute values of the columns before them: `FROM t, LATERAL (SELECT a * 2 AS b)`.
+//! LATERAL subqueries that compute values of the columns before them: `FROM t, LATERAL (SELECT a * 2 AS b)`,
+//! and those that unnest them: `FROM t, UNNEST(t.l) AS x(v)`.
 //!
 //! DataFusion decorrelates LATERAL subqueries that filter and join tables. One without tables remains, and
 //! has no physical plan. It has one row for each row of the left side, so it becomes a projection, above a
-//! filter if it has a condition. This rule runs before DataFusion's own.
+//! filter if it has a condition. If it unnests lists ([`unnest`]), its operators are put above the left side.
+//! This rule runs before DataFusion's own.
+
+mod unnest;
 
 use std::sync::Arc;
 
@@ -37,6 +41,9 @@ impl OptimizerRule for ComputeLateral {
         let LogicalPlan::Join(join) = &plan else {
             return Ok(Transformed::no(plan));
         };
+        if let Some(unnested) = unnest::joined(join)? {
+            return Ok(Transformed::yes(unnested));
+        }
         if join.join_type != JoinType::Inner || !join.on.is_empty() {
             return Ok(Transformed::no(plan));
         }

@@ -15,6 +15,7 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::Value;
+use std::fs;
 use std::path::Path;
 
 /// Extensions of compressed files.
@@ -57,6 +58,7 @@ fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
     copy.partitioned_by
         .iter_mut()
         .for_each(|name| *name = unquoted(name));
+    check_folder(copy)?;
     let path = Path::new(&copy.target);
     let compression = extension(path).filter(|ending| COMPRESSIONS.contains(&ending.as_str()));
     let data = match compression {
@@ -129,6 +131,30 @@ fn check_output(copy: &CopyToStatement, state: &SessionState) -> Result<()> {
     match copy.partitioned_by.is_empty() {
         true => Ok(()),
         false => plan_err!("COPY with PARTITIONED BY writes several files, and standard output is one"),
+    }
+}
+
+/// Refuses to add files to a folder that has some, unless the statement has the option `append`: a repeated
+/// export would double its rows.
+fn check_folder(copy: &mut CopyToStatement) -> Result<()> {
+    let before = copy.options.len();
+    copy.options.retain(|(name, value)| {
+        !name.eq_ignore_ascii_case("append")
+            || !matches!(value.to_string().to_ascii_lowercase().as_str(), "true" | "'true'")
+    });
+    let appends = copy.options.len() < before;
+    let path = copy.target.strip_prefix("file://").unwrap_or(&copy.target);
+    let writes_files = !copy.partitioned_by.is_empty() || path.ends_with('/');
+    if appends || !writes_files || path.contains("://") {
+        return Ok(());
+    }
+    let has_files = fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
+    match has_files {
+        true => plan_err!(
+            "COPY would add files to the folder '{path}', which is not empty\nhint: name another folder, or add the \
+             option APPEND true"
+        ),
+        false => Ok(()),
     }
 }
 

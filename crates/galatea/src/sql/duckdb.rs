@@ -14,8 +14,8 @@ use super::templates::{both, insert, parsed};
 use super::{column_lists, operators, quantiles, time_formats};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
-    Value,
+    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    Select, SelectItem, Value,
 };
 use galatea_engine::syntax::visit_expressions;
 
@@ -61,11 +61,7 @@ const REWRITTEN: &[(&str, usize, &str)] = &[
     ("arg_min", 2, ARG_MIN),
     ("argmax", 2, ARG_MAX),
     ("argmin", 2, ARG_MIN),
-    (
-        "century",
-        1,
-        "CAST(ceil(date_part('year', $1) / 100.0) AS BIGINT)",
-    ),
+    ("century", 1, CENTURY),
     ("count_if", 1, "count(CASE WHEN $1 THEN 1 END)"),
     ("countif", 1, "count(CASE WHEN $1 THEN 1 END)"),
     ("date_add", 2, "$1 + $2"),
@@ -74,14 +70,13 @@ const REWRITTEN: &[(&str, usize, &str)] = &[
     ("dayofmonth", 1, "date_part('day', $1)"),
     ("dayofweek", 1, "date_part('dow', $1)"),
     ("dayofyear", 1, "date_part('doy', $1)"),
-    ("decade", 1, "CAST(floor(date_part('year', $1) / 10.0) AS BIGINT)"),
+    ("decade", 1, DECADE),
     ("epoch", 1, "date_part('epoch', $1)"),
     (
         "epoch_ms",
         1,
         "CAST(round(date_part('epoch', $1) * 1000) AS BIGINT)",
     ),
-    ("group_concat", 1, "string_agg($1, ',')"),
     ("hour", 1, "date_part('hour', $1)"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
@@ -97,6 +92,7 @@ const REWRITTEN: &[(&str, usize, &str)] = &[
         "to_timestamp_micros(CAST(date_part('epoch', make_date($1, $2, $3)) + date_part('epoch', make_time($4, $5, CAST(floor($6) AS BIGINT))) AS BIGINT) * 1000000 + CAST(round(($6 - floor($6)) * 1000000) AS BIGINT))",
     ),
     ("max_by", 2, ARG_MAX),
+    ("millennium", 1, MILLENNIUM),
     ("min_by", 2, ARG_MIN),
     ("minute", 1, "date_part('minute', $1)"),
     ("mod", 2, "$1 % $2"),
@@ -145,6 +141,10 @@ const LIST_AGGREGATES: &[&str] = &[
 ];
 const LIST: &str = "list_aggregate($1, $2)";
 
+const CENTURY: &str = "CAST(ceil(date_part('year', $1) / 100.0) AS BIGINT)";
+const DECADE: &str = "CAST(floor(date_part('year', $1) / 10.0) AS BIGINT)";
+const MILLENNIUM: &str = "CAST(ceil(date_part('year', $1) / 1000.0) AS BIGINT)";
+
 /// Rows in which one of both is NULL are ignored.
 const ARG_MAX: &str = "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)";
 const ARG_MIN: &str = "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)";
@@ -172,12 +172,26 @@ const DIFFERENCES: &[(&str, &str)] = &[
 const SECONDS: &str =
     "CAST((date_part('epoch', date_trunc($3, $2)) - date_part('epoch', date_trunc($3, $1))) / $4 AS BIGINT)";
 
+/// Functions of one argument that DataFusion has with more arguments only.
+const SHORTENED: &[(&str, &str)] = &[("array_first", "$1[1]"), ("list_first", "$1[1]")];
+
+/// Parts of times that DataFusion's `date_part` does not know.
+const PARTS: &[(&str, &str)] = &[
+    ("century", CENTURY),
+    ("decade", DECADE),
+    ("millennium", MILLENNIUM),
+];
+
+/// Names of the function that joins strings; its separator is a comma if it has none.
+const JOINING: [&str; 3] = ["group_concat", "listagg", "string_agg"];
+
 /// The parsed expressions.
 static EXPRESSIONS: LazyLock<HashMap<&str, Expr>> = LazyLock::new(|| {
     let rewritten = REWRITTEN.iter().map(|(_, _, text)| *text);
     let differences = DIFFERENCES.iter().map(|(_, text)| *text);
     rewritten
         .chain(differences)
+        .chain(SHORTENED.iter().chain(PARTS).map(|(_, text)| *text))
         .chain([LIST])
         .chain(time_formats::EXPRESSIONS)
         .map(|text| (text, parsed(text)))
@@ -221,7 +235,9 @@ enum Rewriting {
 
 /// Whether calls of this name are rewritten.
 pub(super) fn is_known(name: &str) -> bool {
-    RENAMED.iter().any(|(known, _)| *known == name)
+    JOINING.contains(&name)
+        || SHORTENED.iter().any(|(known, _)| *known == name)
+        || RENAMED.iter().any(|(known, _)| *known == name)
         || REWRITTEN.iter().any(|(known, _, _)| *known == name)
         || ["date_diff", "datediff"].contains(&name)
         || quantiles::NAMES.contains(&name)
@@ -231,6 +247,9 @@ pub(super) fn is_known(name: &str) -> bool {
 /// The rewriting of a call; `None` if the function is not one of these, or is one of the session's.
 fn rewriting(call: &Function, state: &SessionState) -> Option<Rewriting> {
     let name = name(call)?;
+    if let Some(expression) = extended(call, &name) {
+        return Some(expression);
+    }
     if is_session_function(&name, state) {
         return None;
     }
@@ -244,6 +263,42 @@ fn rewriting(call: &Function, state: &SessionState) -> Option<Rewriting> {
 fn list_aggregate(name: &str) -> Option<&str> {
     let function = name.strip_prefix("list_")?;
     LIST_AGGREGATES.contains(&function).then_some(function)
+}
+
+/// The expression instead of a call of one of DataFusion's functions with arguments that it does not support.
+fn extended(call: &Function, name: &str) -> Option<Rewriting> {
+    let (text, argument) = match (name, arguments(call)?.as_slice()) {
+        ("date_part" | "datepart", [Expr::Value(part), time]) => {
+            let part = part.value.clone().into_string()?.to_ascii_lowercase();
+            (PARTS.iter().find(|(known, _)| *known == part)?.1, *time)
+        }
+        (_, [argument]) => (SHORTENED.iter().find(|(known, _)| *known == name)?.1, *argument),
+        _ => return None,
+    };
+    Some(Rewriting::Expression(
+        EXPRESSIONS.get(text)?,
+        vec![argument.clone()],
+    ))
+}
+
+/// The value of `extract(century FROM t)` and others; `None` if the planner has the part.
+pub(super) fn extracted(field: &DateTimeField, time: &Expr) -> Option<Expr> {
+    let part = field.to_string().to_ascii_lowercase();
+    let (_, text) = PARTS.iter().find(|(known, _)| *known == part)?;
+    let mut expression = EXPRESSIONS.get(text)?.clone();
+    insert(&mut expression, std::slice::from_ref(time));
+    Some(Expr::Nested(Box::new(expression)))
+}
+
+/// Adds the separator to a call that joins strings without one.
+fn add_separator(call: &mut Function) {
+    let joins = name(call).is_some_and(|name| JOINING.contains(&&*name));
+    if let (true, FunctionArguments::List(list)) = (joins, &mut call.args)
+        && list.args.len() == 1
+    {
+        let comma = super::ast_parts::text(",");
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(comma)));
+    }
 }
 
 /// The expression instead of a call of the function with this name.
@@ -293,6 +348,7 @@ fn replaced(call: &Function, name: &str) -> Option<Rewriting> {
 
 /// The expression of a call; `None` if it stays as it is.
 pub(super) fn rewritten(call: &mut Function, state: &SessionState) -> Option<Expr> {
+    add_separator(call);
     match rewriting(call, state)? {
         Rewriting::Renamed(name) => {
             call.name = ObjectName::from(vec![Ident::new(name)]);
@@ -324,6 +380,7 @@ pub(super) fn name_columns(select: &mut Select, state: &SessionState) {
             Expr::Function(call) if rewriting(call, state).is_some() => ControlFlow::Break(()),
             Expr::Function(call) if quantiles::rewritten(call, state).is_some() => ControlFlow::Break(()),
             Expr::SimilarTo { .. } => ControlFlow::Break(()),
+            Expr::Extract { field, expr, .. } if extracted(field, expr).is_some() => ControlFlow::Break(()),
             part if operators::is_rewritten(part) => ControlFlow::Break(()),
             part if super::row_comparisons::is_comparison(part) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),

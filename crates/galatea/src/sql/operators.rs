@@ -1,6 +1,9 @@
-//! Operators that the planner lacks, as others: `a // b`, `~a`, and `l[2:]`.
+//! Operators that the planner lacks, as others: `a // b`, `~a`, `l[2:]`, and LIKE with another escape character
+//! than the backslash.
 
-use datafusion::sql::sqlparser::ast::{AccessExpr, BinaryOperator, Expr, Subscript, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, Expr, Subscript, UnaryOperator, Value, ValueWithSpan,
+};
 use std::mem;
 
 /// Rewrites an operator in place.
@@ -39,8 +42,48 @@ pub(super) fn rewrite(expression: &mut Expr) {
                 }
             }
         }
+        Expr::Like {
+            pattern, escape_char, ..
+        }
+        | Expr::ILike {
+            pattern, escape_char, ..
+        } => {
+            if let Some(escaped) = with_backslashes(pattern, escape_char.as_ref()) {
+                **pattern = escaped;
+                *escape_char = None;
+            }
+        }
         _ => {}
     }
+}
+
+/// A constant pattern whose special characters are escaped by backslashes; `None` if they are already.
+fn with_backslashes(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Option<Expr> {
+    let mut escape = escape?
+        .value
+        .clone()
+        .into_string()?
+        .chars()
+        .collect::<Vec<_>>()
+        .into_iter();
+    let (Some(escape), None) = (escape.next(), escape.next()) else {
+        return None;
+    };
+    let Expr::Value(pattern) = pattern else {
+        return None;
+    };
+    let pattern = pattern.value.clone().into_string().filter(|_| escape != '\\')?;
+    let mut escaped = String::with_capacity(pattern.len());
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            // An escape character at the end is refused by the planner.
+            _ if character == escape => escaped.extend(['\\', characters.next()?]),
+            '\\' => escaped.push_str(r"\\"),
+            _ => escaped.push(character),
+        }
+    }
+    Some(super::ast_parts::text(&escaped))
 }
 
 /// Whether [`rewrite`] changes an expression, so that the planner's name of it differs.
@@ -59,6 +102,12 @@ pub(super) fn is_rewritten(expression: &Expr) -> bool {
             }) => lower_bound.is_none() || upper_bound.is_none(),
             _ => false,
         }),
+        Expr::Like {
+            pattern, escape_char, ..
+        }
+        | Expr::ILike {
+            pattern, escape_char, ..
+        } => with_backslashes(pattern, escape_char.as_ref()).is_some(),
         _ => false,
     }
 }

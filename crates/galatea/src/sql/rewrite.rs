@@ -9,9 +9,9 @@ use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Fetch, GroupByExpr, GroupByWithModifier,
-    JoinOperator, LimitClause, Query, Select, SelectFlavor, SelectItem, Statement, TableFactor,
-    TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Fetch, FunctionArg, FunctionArgExpr,
+    GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select, SelectFlavor, SelectItem,
+    Statement, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use galatea_base::stack::for_levels;
 use std::mem;
@@ -90,6 +90,7 @@ impl VisitorMut for Rewrite<'_> {
             joins(table_with_joins);
             asof::nest(table_with_joins, true);
         }
+        unnest_lateral(factor);
         merged_columns::as_query(factor);
         pivot::name_aggregates(factor);
         let functions = self.state.table_functions();
@@ -131,6 +132,7 @@ impl VisitorMut for Rewrite<'_> {
                 Some(Err(error)) => return ControlFlow::Break(error),
                 matched => matched.and_then(Result::ok),
             },
+            Expr::Extract { field, expr, .. } => duckdb::extracted(field, expr),
             Expr::Value(value) => large_integer(&value.value),
             _ => row_comparisons::by_values(expression),
         };
@@ -139,6 +141,34 @@ impl VisitorMut for Rewrite<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `LATERAL UNNEST(l)`, which is parsed as a table function, as `UNNEST(l)`.
+fn unnest_lateral(factor: &mut TableFactor) {
+    let TableFactor::Function {
+        lateral: true,
+        name,
+        args,
+        with_ordinality: false,
+        alias,
+    } = factor
+    else {
+        return;
+    };
+    let lists = args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(list)) => Some(list.clone()),
+        _ => None,
+    });
+    let (true, Some(array_exprs)) = (name.to_string().eq_ignore_ascii_case("unnest"), lists.collect()) else {
+        return;
+    };
+    *factor = TableFactor::UNNEST {
+        alias: alias.take(),
+        array_exprs,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
 }
 
 /// An integer beyond 64 bits, which the planner would read as a float, as a decimal.

@@ -38,6 +38,13 @@ async fn functions_return_the_values_of_duckdb() {
         ("century(DATE '2000-12-31')", "20"),
         ("century(TIMESTAMP '2001-01-01 10:00:00')", "21"),
         ("decade(DATE '1999-12-31')", "199"),
+        ("millennium(DATE '2000-12-31')", "2"),
+        ("extract(century FROM TIMESTAMP '2024-01-31 10:00:00')", "21"),
+        ("date_part('decade', DATE '1999-05-01')", "199"),
+        ("datepart('millennium', DATE '2001-05-01')", "3"),
+        ("'10%' LIKE '1_!%' ESCAPE '!'", "true"),
+        ("'100' LIKE '1_!%' ESCAPE '!'", "false"),
+        (r"'a\b' ILIKE 'A\_' ESCAPE '!'", "true"),
         (
             "epoch_ms(TIMESTAMP '2024-01-01 00:00:00.123999')",
             "1704067200124",
@@ -125,6 +132,15 @@ async fn functions_return_the_values_of_duckdb() {
 }
 
 #[tokio::test]
+async fn lateral_unnest_keeps_rows_of_a_left_join() {
+    let ctx = session();
+    let rows = "(VALUES (1, [1, 2]), (2, []), (3, NULL)) z(i, l)";
+    let sql =
+        format!("SELECT count(*) * 10 + count(u) FROM {rows} LEFT JOIN LATERAL UNNEST(z.l) AS x(u) ON true");
+    assert_eq!(value(&ctx, &sql).await.1.as_deref(), Some("42"));
+}
+
+#[tokio::test]
 async fn aggregates_keep_their_clauses() {
     let ctx = session();
     let rows =
@@ -137,6 +153,13 @@ async fn aggregates_keep_their_clauses() {
         ("count_if(v > 1) FILTER (WHERE w > 10)", "3"),
         ("group_concat(name, '-' ORDER BY name)", "a-b-c-d"),
         ("len(string_agg(name, ''))", "4"),
+        ("group_concat(name ORDER BY name)", "a,b,c,d"),
+        (
+            "listagg(DISTINCT name ORDER BY name) FILTER (WHERE w < 25)",
+            "a,b",
+        ),
+        ("string_agg(name ORDER BY w DESC)", "d,c,b,a"),
+        ("list_first(array_agg(w ORDER BY w DESC))", "50"),
         ("array_length(list(DISTINCT v))", "5"),
         ("quantile_cont(w, 0.5)", "30"),
     ] {
