@@ -10,12 +10,12 @@ use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExprRef, PhysicalSortExpr};
+use datafusion::physical_expr::{Distribution, LexOrdering, Partitioning, PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
@@ -81,10 +81,43 @@ impl Keys {
             return Ok(None);
         };
         // A dynamic filter for the join's keys compares their bits in scans.
-        Ok(Some(match changed.downcast_ref::<HashJoinExec>() {
+        let changed = match changed.downcast_ref::<HashJoinExec>() {
             Some(join) => join.builder().reset_state().build_exec()?,
             None => changed,
-        }))
+        };
+        self.co_partitioned(changed).map(Some)
+    }
+
+    /// The operator over inputs that are partitioned by its keys. An input that is partitioned by the keys of
+    /// another operator, such as a join by the same floats, is partitioned again.
+    fn co_partitioned(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let requirements = node.input_distribution_requirements();
+        let children = node.children();
+        let inputs: Vec<&dyn ExecutionPlan> = children.iter().map(|child| child.as_ref()).collect();
+        let unsatisfied = requirements.unsatisfied_co_partitioned_children(node.name(), &inputs)?;
+        if unsatisfied.is_empty() {
+            return Ok(node);
+        }
+        let orders = node.required_input_ordering();
+        let count = self.options.execution.target_partitions;
+        let children = requirements.per_child_distributions().zip(children).enumerate();
+        let children = children.map(|(number, (distribution, child))| {
+            let child = Arc::clone(child);
+            let Distribution::KeyPartitioned(keys) = distribution else {
+                return Ok(child);
+            };
+            let hashed = RepartitionExec::try_new(child, Partitioning::Hash(keys.clone(), count))?;
+            let keeps_order = orders.get(number).is_some_and(Option::is_some);
+            let hashed = if keeps_order {
+                hashed.with_preserve_order()
+            } else {
+                hashed
+            };
+            Ok(Arc::new(hashed) as Arc<dyn ExecutionPlan>)
+        });
+        let children = children.collect::<Result<Vec<_>>>()?;
+        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        node.replace_children(children, changed)
     }
 
     fn repartition(&self, repartition: &RepartitionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {

@@ -29,6 +29,9 @@
 //! float_windows   windows: the same for their keys
 //! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
 //! aggregates      the exclusive or of distinct values in groups reads each once
+//! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows
+//! volatile_columns  filters over random() and uuid() test the returned values
+//! repeated_orders  ORDER BY with the same expression twice in aggregates and DISTINCT ON
 //! distinct_rows   DISTINCT in corr, covar_*, regr_*, stddev and approximate percentiles
 //! ignored_nulls   LEAD with IGNORE NULLS is evaluated over whole partitions
 //! deviations      variance, covariance, correlation and regression of large close values
@@ -46,6 +49,7 @@
 //! The tests of `crates/galatea/tests/answers/upstream.rs` run the same queries on plain DataFusion. A test
 //! fails once DataFusion is correct, and names the rule to remove.
 
+mod aggregate_bounds;
 mod aggregates;
 mod changes;
 mod coarse_timestamps;
@@ -77,6 +81,7 @@ mod nullable_subqueries;
 mod offsets;
 mod one_row;
 mod outer_conditions;
+mod repeated_orders;
 mod same_names;
 mod scalar_functions;
 mod scalars;
@@ -86,6 +91,7 @@ mod single_rows;
 mod struct_fields;
 mod subqueries;
 mod timestamps;
+mod volatile_columns;
 
 pub use float_compare::compare_floats;
 pub use moved_times::MovedTimes;
@@ -120,6 +126,7 @@ pub fn analyzer_rules(
     // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
     let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(single_rows::SingleRows),
+        Arc::new(repeated_orders::OrderOnce),
         Arc::new(set_operations::CountCopies),
         Arc::new(float_decimals::DecimalsAsFloats),
         Arc::new(list_lengths::ListLengths),
@@ -177,7 +184,10 @@ pub fn physical_rules(
     let rules = rules.iter().map(|rule| match rule.name() {
         "ProjectionPushdown" => Hiding::around(rule, merge_join::has_filter),
         "EnsureRequirements" => KeepOffsets::around(rule),
-        name if name.starts_with("FilterPushdown") => Hiding::around(rule, same_names::repeats_names),
+        name if name.starts_with("FilterPushdown") => {
+            let hides = |node: &_| same_names::repeats_names(node) || volatile_columns::computes_them(node);
+            aggregate_bounds::KeepBoundsExact::around(Hiding::around(rule, hides))
+        }
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = rules.collect();

@@ -374,7 +374,15 @@ fn exists(found: Exists) -> Result<Transformed<Expr>> {
     let not = |expr: Expr| if negated { !expr } else { expr };
     let as_it_is = |subquery| Expr::Exists(Exists { subquery, negated });
     if subquery.outer_ref_columns.is_empty() {
-        return Ok(Transformed::no(as_it_is(subquery)));
+        // One row is enough: the join with all rows would test each pair.
+        if subquery.subquery.max_rows().is_some_and(|most| most <= 1) {
+            return Ok(Transformed::no(as_it_is(subquery)));
+        }
+        let first = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone()).limit(0, Some(1))?;
+        return Ok(Transformed::yes(as_it_is(lifting::replaced(
+            &subquery,
+            first.build()?,
+        ))));
     }
     if let Some(row) = one_row::of(&subquery)? {
         let Some(holds) = row.holds else {

@@ -11,6 +11,7 @@ mod late_columns;
 mod memberships;
 mod null_keys;
 mod offsets;
+mod plans;
 mod same_names;
 mod set_operations;
 mod spilled_joins;
