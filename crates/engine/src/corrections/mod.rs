@@ -8,6 +8,7 @@
 //! changes         DELETE and UPDATE with conditions on other tables are refused
 //! copied_names    COPY writes columns of different names
 //! correlated_names  inner columns of one name in correlated subqueries are different columns
+//! subquery_places  subqueries in ON, ORDER BY, GROUP BY and windows are columns below
 //! outer_conditions  conditions on outer columns in ON of joins inside subqueries
 //! lifting         operators inside correlated subqueries see the rows of one outer row
 //! far_columns     subqueries read columns of a query two levels around them
@@ -90,6 +91,7 @@ mod set_operations;
 mod single_rows;
 mod struct_fields;
 mod subqueries;
+mod subquery_places;
 mod timestamps;
 mod volatile_columns;
 
@@ -125,6 +127,7 @@ pub fn analyzer_rules(
 ) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
     let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(subquery_places::PlaceSubqueries),
         Arc::new(single_rows::SingleRows),
         Arc::new(repeated_orders::OrderOnce),
         Arc::new(set_operations::CountCopies),

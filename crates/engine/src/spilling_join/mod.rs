@@ -17,6 +17,8 @@
 //! side. Null-aware anti joins (NOT IN) do not spill: a NULL of the probe side affects all buckets. Each
 //! bucket that is being written buffers up to `buffered_rows` rows outside the reservation.
 //!
+//! Nested loop joins other than inner ones spill wrongly in DataFusion, so they fail instead ([`unspilled`]).
+//!
 //! Needed while DataFusion's hash join does not spill (apache/datafusion#24768).
 
 mod buckets;
@@ -29,12 +31,14 @@ mod rule;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unspilled;
 
 use galatea_base::policy::{Policy, policy};
 
 pub use exec::SpillingJoinExec;
 pub use rule::SpillJoins;
 pub(crate) use rule::{with_bounded_memory, with_spilling_joins};
+pub use unspilled::UnspilledJoinExec;
 
 policy! {
     /// The parameters of spilling.

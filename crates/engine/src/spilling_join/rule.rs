@@ -18,9 +18,10 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
 use super::exec::SpillingJoinExec;
 use super::lent::is_bounded;
+use super::unspilled::UnspilledJoinExec;
 
-/// Puts a [`SpillingJoinExec`] above hash joins, if the memory pool of the session has a limit. Runs after
-/// all rules that rearrange the plan.
+/// Puts a [`SpillingJoinExec`] above hash joins and an [`UnspilledJoinExec`] above nested loop joins, if the
+/// memory pool of the session has a limit. Runs after all rules that rearrange the plan.
 #[derive(Debug, Default)]
 pub struct SpillJoins;
 
@@ -59,7 +60,7 @@ pub(crate) fn with_spilling_joins(
 /// `ordered`: whether the operators above rely on the order of the plan's rows. A join that has spilled then
 /// sorts its rows.
 fn spilling(plan: Arc<dyn ExecutionPlan>, ordered: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<SpillingJoinExec>() {
+    if plan.is::<SpillingJoinExec>() || plan.is::<UnspilledJoinExec>() {
         return Ok(plan);
     }
     let required = plan.required_input_ordering();
@@ -83,6 +84,9 @@ fn spilling(plan: Arc<dyn ExecutionPlan>, ordered: bool) -> Result<Arc<dyn Execu
         }
         false => plan,
     };
+    if let Some(node) = UnspilledJoinExec::above(&plan)? {
+        return Ok(Arc::new(node));
+    }
     Ok(match SpillingJoinExec::above(&plan, ordered) {
         Some(node) => Arc::new(node),
         None => plan,

@@ -140,3 +140,44 @@ async fn session_is_usable_after_row_and_disk_errors() {
     check(&ctx, sql, &["20000, false"], "afterwards").await;
     assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
 }
+
+/// DataFusion's nested loop joins lose rows without a match when they spill.
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_loop_joins_return_all_rows_or_fail() {
+    for (partitions, limit) in [(1, "300K"), (1, "800K"), (4, "2M"), (4, "60M")] {
+        let ctx = session("cpu", partitions);
+        prepare(
+            &ctx,
+            &[
+                "CREATE TABLE a AS SELECT value AS id FROM generate_series(1, 20000)",
+                "CREATE TABLE c AS SELECT value AS id FROM generate_series(1, 15000)",
+            ],
+        )
+        .await;
+        let limited = format!("SET datafusion.runtime.memory_limit = '{limit}'");
+        prepare(&ctx, &[limited.as_str()]).await;
+        for (sql, expected) in [
+            (
+                "SELECT count(*) FROM a x WHERE x.id > ALL (SELECT y.id FROM c y WHERE y.id > 2000)",
+                "5000",
+            ),
+            (
+                "SELECT count(*), count(y.id) FROM a x LEFT JOIN c y ON x.id < y.id AND y.id < 3 AND x.id < 3",
+                "20000, 1",
+            ),
+            (
+                "SELECT count(*), count(x.id) FROM a x RIGHT JOIN c y ON x.id < y.id AND y.id < 3 AND x.id < 3",
+                "15000, 1",
+            ),
+        ] {
+            match rows(&ctx, sql).await {
+                Err(error) if error.contains("Resources exhausted") || error.contains("memory") => {}
+                actual => assert_eq!(
+                    actual,
+                    Ok(vec![expected.to_owned()]),
+                    "{partitions}, {limit}: {sql}"
+                ),
+            }
+        }
+    }
+}

@@ -93,7 +93,7 @@ pub(super) fn with_lifted(
 /// Refuses a subquery that reads columns of another query than the one around it, which has this schema.
 /// `kind` names the subquery.
 pub(super) fn refuse_far_columns(kind: &str, subquery: &LogicalPlan, schema: &DFSchema) -> Result<()> {
-    match outer_columns(subquery)?
+    match outer_columns_of(subquery)?
         .iter()
         .find(|column| !schema.has_column(column))
     {
@@ -107,7 +107,7 @@ pub(super) fn refuse_far_columns(kind: &str, subquery: &LogicalPlan, schema: &DF
 
 /// The columns that a subquery reads of the query around it. Those of LATERAL subqueries inside are of the
 /// subquery itself.
-fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
+pub(super) fn outer_columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     plan.apply(|node| {
         if matches!(node, LogicalPlan::Subquery(_)) {
