@@ -19,13 +19,13 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The rule that brings such columns near.
+/// The rule that joins such columns.
 #[derive(Debug, Default)]
-pub(super) struct BringNear;
+pub(super) struct JoinFarColumns;
 
-impl OptimizerRule for BringNear {
+impl OptimizerRule for JoinFarColumns {
     fn name(&self) -> &'static str {
-        "galatea_bring_near"
+        "galatea_join_far_columns"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {

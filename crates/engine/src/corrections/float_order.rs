@@ -93,7 +93,7 @@ impl Keys {
     fn co_partitioned(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let requirements = node.input_distribution_requirements();
         let children = node.children();
-        let inputs: Vec<&dyn ExecutionPlan> = children.iter().map(|child| child.as_ref()).collect();
+        let inputs: Vec<&dyn ExecutionPlan> = children.iter().map(AsRef::as_ref).collect();
         let unsatisfied = requirements.unsatisfied_co_partitioned_children(node.name(), &inputs)?;
         if unsatisfied.is_empty() {
             return Ok(node);

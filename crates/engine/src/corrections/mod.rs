@@ -162,7 +162,10 @@ pub fn optimizer_rules(
     let after = all
         .iter()
         .position(|rule| rule.name() == "rewrite_set_comparison");
-    all.insert(after.map_or(0, |at| at + 1), Arc::new(far_columns::BringNear));
+    all.insert(
+        after.map_or(0, |at| at + 1),
+        Arc::new(far_columns::JoinFarColumns),
+    );
     all.insert(
         after.map_or(0, |at| at + 1) + 1,
         Arc::new(subqueries::RewriteSubqueries),

@@ -49,7 +49,7 @@ fn fresh_name(names: &AliasGenerator) -> String {
     names.next("__galatea_placed")
 }
 
-/// A node whose correlated scalar subqueries are columns of its input.
+/// A node over an input with columns for its correlated scalar subqueries.
 fn below(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
     let mut found: Vec<Expr> = Vec::new();
     let keys = match &node {

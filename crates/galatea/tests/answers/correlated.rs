@@ -297,7 +297,7 @@ async fn differences(ctx: &SessionContext, subquery: &str, places: usize, failed
             Err(error) if REFUSALS.iter().any(|refusal| error.contains(refusal)) => refused += 1,
             Err(error) if repeats && error.contains("rows for a row of the query around it") => {}
             actual if repeats => {
-                failed.push(format!("{sql}\n  expected several rows\n  got      {actual:?}"))
+                failed.push(format!("{sql}\n  expected several rows\n  got      {actual:?}"));
             }
             actual if actual.as_ref() == Ok(&expected) => {}
             actual => failed.push(format!("{sql}\n  expected {expected:?}\n  got      {actual:?}")),

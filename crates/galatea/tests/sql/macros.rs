@@ -172,9 +172,14 @@ async fn copy_accepts_options_in_parentheses() {
     both.answers(&format!("SELECT count(*) FROM '{}'", path("t.parquet")), "4")
         .await;
     both.run(&format!(
-        "COPY t TO '{}' (FORMAT parquet, PARTITION_BY (b))",
+        "COPY t TO '{}' (FORMAT parquet, PARTITION_BY (b), APPEND true)",
         path("parts")
     ))
+    .await;
+    both.refuses(
+        &format!("COPY t TO '{}' (FORMAT parquet, PARTITION_BY (b))", path("parts")),
+        "which is not empty",
+    )
     .await;
     // Both sessions have written their files.
     let written = format!(

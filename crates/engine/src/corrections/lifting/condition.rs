@@ -64,8 +64,8 @@ impl Condition {
         found.unwrap_or(true)
     }
 
-    /// Whether DataFusion can group by it below an aggregate: an equality, or a disjunction whose operands have
-    /// an equality in common and no other outer columns.
+    /// Whether DataFusion can group by it below an aggregate: an equality, or a disjunction in which all operands
+    /// share an equality and read no other outer column.
     pub(super) fn is_equality(&self) -> bool {
         match &self.kind {
             Kind::Equal { .. } => true,
@@ -73,7 +73,7 @@ impl Condition {
         }
     }
 
-    /// Whether it is an equality in which NULL equals NULL.
+    /// Whether it is an equality that holds for two NULLs.
     pub(super) fn is_null_safe(&self) -> bool {
         matches!(
             self.kind,

@@ -162,7 +162,7 @@ pub(super) fn read_inside(expr: Expr, inside: &Inside) -> Result<Expr> {
     Ok(changed.data)
 }
 
-/// The same for expressions of an operator, whose columns keep their names.
+/// The same for expressions of an operator. Its columns keep their names.
 pub(super) fn all_inside(exprs: Vec<Expr>, inside: &Inside) -> Result<Vec<Expr>> {
     let exprs = exprs.into_iter().map(|expr| {
         let name = expr.schema_name().to_string();

@@ -46,7 +46,7 @@ use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlan
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An expression over rows of `outer` whose correlated subqueries have their conditions on top.
+/// An expression over rows of `outer`, with the conditions of its correlated subqueries on top.
 pub(super) fn with_lifted(
     expr: Expr,
     aliases: &AliasGenerator,

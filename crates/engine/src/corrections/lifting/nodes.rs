@@ -40,8 +40,8 @@ impl Lifting<'_> {
         }
     }
 
-    /// An operator whose expressions read outer columns, over the values of these; `None` if they cannot be
-    /// computed.
+    /// An operator over rows with the outer columns that its expressions read; `None` if the values of these
+    /// cannot be computed.
     fn read_inside(&mut self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let expressions = plan.expressions();
         let mut columns = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A plan whose rows contain all values of some columns of an outer query.
+//! A plan with at least all values of some columns of an outer query.
 //!
 //! The domain is computed apart from the outer query, so both must have the same values. Operators that only
 //! remove rows, such as filters and LIMIT, may be omitted, since more values do no harm. Values that may differ
