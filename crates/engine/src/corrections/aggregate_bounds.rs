@@ -1,8 +1,8 @@
 //! MIN and MAX of other values than columns keep all rows of a scan.
 //!
 //! An aggregate of minima and maxima without groups skips rows that cannot change them: DataFusion gives the
-//! scan a filter with the bounds so far. The filter ignores arguments that are no columns, and FILTER, so that
-//! rows are skipped although they have the minimum of `abs(b)`. Plans with such an aggregate get no such
+//! scan a filter with the bounds so far. The filter ignores arguments that are no columns, and FILTER, so
+//! that rows are skipped although they have the minimum of `abs(b)`. Plans with such an aggregate get no such
 //! filter.
 
 use datafusion::common::Result;

@@ -4,9 +4,9 @@
 //! SELECT ... FROM t WHERE EXISTS (SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM w WHERE w.a = u.a AND w.g = t.g))
 //! ```
 //!
-//! DataFusion joins a subquery with the rows of the query around it, which have no column `t.g`. Here they get
-//! it: the rows of `u` are joined with the values of `t.g`, and are correlated by an equality with it (see
-//! [`lifting`](super::lifting)). The rule runs from the outermost query inwards.
+//! DataFusion joins a subquery with the rows of the query around it, which have no column `t.g`. Here they
+//! get it: the rows of `u` are joined with the values of `t.g`, and are correlated by an equality with it
+//! (see [`lifting`](super::lifting)). The rule runs from the outermost query inwards.
 
 use super::lifting::{self, Lifting};
 use super::marks;
@@ -53,8 +53,8 @@ impl OptimizerRule for JoinFarColumns {
     }
 }
 
-/// The subquery of rows of `outer` with the columns that subqueries in it read of `outer`; `None` if there are
-/// none.
+/// The subquery of rows of `outer` with the columns that subqueries in it read of `outer`; `None` if there
+/// are none.
 fn near(subquery: &Subquery, outer: &LogicalPlan, lifting: &mut Lifting<'_>) -> Result<Option<Subquery>> {
     let plan = subquery.subquery.as_ref().clone();
     let near = plan.transform_up(|node| with_near_columns(node, outer, lifting))?;

@@ -1,7 +1,7 @@
 //! Correlated scalar subqueries that may have several rows: `(SELECT name FROM u WHERE u.k = t.k)`.
 //!
-//! DataFusion refuses those that are not aggregated. A query is right if each outer row has at most one row of
-//! the subquery, so the subquery becomes two aggregates, and a function that raises an error if there are
+//! DataFusion refuses those that are not aggregated. A query is right if each outer row has at most one row
+//! of the subquery, so the subquery becomes two aggregates, and a function that raises an error if there are
 //! more:
 //!
 //! ```text

@@ -1,8 +1,8 @@
 //! Subqueries in ON, ORDER BY, GROUP BY and window functions.
 //!
-//! DataFusion decorrelates subqueries of filters and of columns alone. A part of ON that contains one and reads
-//! one side becomes a column of that side; if it reads both sides of an inner join, it is a filter above it. A
-//! correlated scalar subquery in ORDER BY, GROUP BY or a window is a column below:
+//! DataFusion decorrelates subqueries of filters and of columns alone. A part of ON that contains one and
+//! reads one side becomes a column of that side; if it reads both sides of an inner join, it is a filter
+//! above it. A correlated scalar subquery in ORDER BY, GROUP BY or a window is a column below:
 //!
 //! ```text
 //! t LEFT JOIN u ON t.k = u.k AND EXISTS (SELECT ... WHERE w.k = u.k)

@@ -23,6 +23,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("dateformat", "format.date_format"),
     ("timestampformat", "format.timestamp_format"),
     ("row_group_size", "format.max_row_group_size"),
+    ("append", "append"),
 ];
 
 fn wrong(problem: impl Into<String>) -> SqlError {
@@ -30,7 +31,7 @@ fn wrong(problem: impl Into<String>) -> SqlError {
         "COPY",
         problem,
         "options are FORMAT, HEADER, DELIMITER, DELIM, SEP, QUOTE, ESCAPE, NULL, NULLSTR, COMPRESSION, CODEC, \
-               DATEFORMAT, TIMESTAMPFORMAT, ROW_GROUP_SIZE and PARTITION_BY; others are in OPTIONS ('name' 'value')",
+               DATEFORMAT, TIMESTAMPFORMAT, ROW_GROUP_SIZE, APPEND and PARTITION_BY; others are in OPTIONS ('name' 'value')",
     )
 }
 

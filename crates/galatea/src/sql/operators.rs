@@ -1,5 +1,5 @@
-//! Operators that the planner lacks, as others: `a // b`, `~a`, `l[2:]`, and LIKE with another escape character
-//! than the backslash.
+//! Operators that the planner lacks, as others: `a // b`, `~a`, `l[2:]`, and LIKE with another escape
+//! character than the backslash.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Subscript, UnaryOperator, Value, ValueWithSpan,

@@ -64,8 +64,8 @@ impl Condition {
         found.unwrap_or(true)
     }
 
-    /// Whether DataFusion can group by it below an aggregate: an equality, or a disjunction in which all operands
-    /// share an equality and read no other outer column.
+    /// Whether DataFusion can group by it below an aggregate: an equality, or a disjunction in which all
+    /// operands share an equality and read no other outer column.
     pub(super) fn is_equality(&self) -> bool {
         match &self.kind {
             Kind::Equal { .. } => true,

@@ -1,4 +1,5 @@
-//! An aggregate without GROUP BY, which has a row for each outer row, as groups by the keys of its conditions.
+//! An aggregate without GROUP BY, which has a row for each outer row, as groups by the keys of its
+//! conditions.
 
 use super::condition::Condition;
 use super::domain::{all_inside, outer_columns, read_inside};

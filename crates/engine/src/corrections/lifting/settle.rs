@@ -30,8 +30,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Lifting<'_> {
-    /// The input with the keys of its conditions as columns. Other conditions are evaluated over the values of
-    /// the outer rows, or refused.
+    /// The input with the keys of its conditions as columns. Other conditions are evaluated over the values
+    /// of the outer rows, or refused.
     pub(super) fn settled(&mut self, lifted: Lifted, reader: &Reader<'_>) -> Result<Settled> {
         let is_key = |expr: &Expr| reader.by.contains(expr);
         let mixes = |condition: &Condition| {

@@ -40,7 +40,8 @@ policy! {
         /// parallel if enough cores are free.
         compiling_beside: f64 = 0.06,
         /// Evaluating a function for a value of a dictionary, on all cores: a comparison or another function,
-        /// and one with a regular expression (ClickBench Q28 over 100 million rows: 24 million values in 6 s).
+        /// and one with a regular expression (ClickBench Q28 over 100 million rows: 24 million values in 6
+        /// s).
         evaluated_value: [f64; 2] = [20.0, 280.0],
         /// Seconds to open a device.
         opening: f64 = 0.25,

@@ -36,8 +36,8 @@ policy! {
         stored_value: [f64; 2] = [2.0, 15.0],
         /// One operation of an expression, on values of fixed width and on strings.
         operation: [f64; 2] = [2.5, 25.0],
-        /// Testing a string by a regular expression, and finding or replacing its matches (ClickBench Q28 over
-        /// 100 million rows, 16 cores: 5 s for 80 million strings).
+        /// Testing a string by a regular expression, and finding or replacing its matches (ClickBench Q28
+        /// over 100 million rows, 16 cores: 5 s for 80 million strings).
         pattern: [f64; 2] = [150.0, 1000.0],
         /// Copying a value to an operator's output.
         copied_value: [f64; 2] = [1.0, 5.0],

@@ -1,8 +1,8 @@
 //! A plan with at least all values of some columns of an outer query.
 //!
 //! The domain is computed apart from the outer query, so both must have the same values. Operators that only
-//! remove rows, such as filters and LIMIT, may be omitted, since more values do no harm. Values that may differ
-//! from one execution to the next, such as sums of floats or `row_number()`, have no such plan.
+//! remove rows, such as filters and LIMIT, may be omitted, since more values do no harm. Values that may
+//! differ from one execution to the next, such as sums of floats or `row_number()`, have no such plan.
 
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, JoinType, Result};
