@@ -4,6 +4,9 @@
 //! scan a filter with the bounds so far. The filter ignores arguments that are no columns, and FILTER, so
 //! that rows are skipped although they have the minimum of `abs(b)`. Plans with such an aggregate get no such
 //! filter.
+//!
+//! The filter of a hash join contains the least and the greatest key of its build side. Lists and structs are not
+//! compared in this order, so plans with such keys get no filters of joins.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -12,6 +15,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use std::sync::Arc;
 
 /// A rule that pushes filters, without those of such aggregates.
@@ -32,21 +36,22 @@ impl PhysicalOptimizerRule for KeepBoundsExact {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut reads_others = false;
+        let (mut reads_others, mut has_nested) = (false, false);
         plan.apply(|node| {
             reads_others |= node
                 .downcast_ref::<AggregateExec>()
                 .is_some_and(reads_other_values);
-            Ok(match reads_others {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
+            has_nested |= node
+                .downcast_ref::<HashJoinExec>()
+                .is_some_and(joins_nested_values);
+            Ok(TreeNodeRecursion::Continue)
         })?;
-        if !reads_others {
+        if !reads_others && !has_nested {
             return self.0.optimize(plan, config);
         }
         let mut config = config.clone();
-        config.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+        config.optimizer.enable_aggregate_dynamic_filter_pushdown &= !reads_others;
+        config.optimizer.enable_join_dynamic_filter_pushdown &= !has_nested;
         self.0.optimize(plan, &config)
     }
 
@@ -57,6 +62,16 @@ impl PhysicalOptimizerRule for KeepBoundsExact {
     fn schema_check(&self) -> bool {
         self.0.schema_check()
     }
+}
+
+/// Whether a key of a join is a list or a struct.
+fn joins_nested_values(join: &HashJoinExec) -> bool {
+    let schema = join.left().schema();
+    let mut keys = join.on().iter();
+    keys.any(|(key, _)| {
+        key.data_type(&schema)
+            .is_ok_and(|data_type| data_type.is_nested())
+    })
 }
 
 /// Whether an aggregate without groups has an argument that is no column, or FILTER.

@@ -30,7 +30,8 @@
 //! float_windows   windows: the same for their keys
 //! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
 //! aggregates      the exclusive or of distinct values in groups reads each once
-//! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows
+//! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows; joins by lists
+//! group_keys      GROUP BY and DISTINCT keep columns beside the key of a subquery
 //! volatile_columns  filters over random() and uuid() test the returned values
 //! repeated_orders  ORDER BY with the same expression twice in aggregates and DISTINCT ON
 //! distinct_rows   DISTINCT in corr, covar_*, regr_*, stddev and approximate percentiles
@@ -69,6 +70,7 @@ mod float_order;
 mod float_ranks;
 mod float_windows;
 mod frames;
+mod group_keys;
 mod hidden;
 mod ignored_nulls;
 mod laterals;
@@ -156,6 +158,7 @@ pub fn optimizer_rules(
         "extract_equijoin_predicate" => null_keys::EqualKeys::around(rule),
         "eliminate_cross_join" => null_keys::MergeJoins::around(rule),
         "rewrite_set_comparison" => set_comparisons::KeepNames::around(rule),
+        name if group_keys::READERS.contains(&name) => group_keys::AllKeys::around(rule),
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules.collect();

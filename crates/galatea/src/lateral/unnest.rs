@@ -7,7 +7,8 @@
 //!                                                 t
 //! ```
 //!
-//! A left join keeps rows of `t` with an empty list or NULL, if the subquery only unnests one list.
+//! A left join keeps rows of `t` with an empty list or NULL, if the subquery has the elements of one list alone:
+//! a computed column would not be NULL for them.
 
 use std::sync::Arc;
 
@@ -27,12 +28,13 @@ pub(super) fn joined(join: &Join) -> Result<Option<LogicalPlan>> {
         is_outer: join.join_type == JoinType::Left,
         unnested: 0,
         filters: false,
+        computes: false,
     };
     let Some(plan) = rows.above(&join.right)? else {
         return Ok(None);
     };
     let condition = join.filter.clone().filter(|condition| *condition != lit(true));
-    let is_kept = rows.unnested == 1 && !rows.filters && condition.is_none();
+    let is_kept = rows.unnested == 1 && !rows.filters && !rows.computes && condition.is_none();
     if join.join_type != JoinType::Inner && !(rows.is_outer && is_kept) {
         return Ok(None);
     }
@@ -72,6 +74,8 @@ struct Rows {
     unnested: usize,
     /// Whether a filter removes rows.
     filters: bool,
+    /// Whether a column above the operator is no element of the list.
+    computes: bool,
 }
 
 impl Rows {
@@ -97,6 +101,9 @@ impl Rows {
                 let Some(input) = self.above(&projection.input)? else {
                     return Ok(None);
                 };
+                let is_element = |column: &Expr| matches!(column.clone().unalias(), Expr::Column(_));
+                let is_one = projection.expr.len() == 1 && projection.expr.iter().all(is_element);
+                self.computes |= self.unnested > 0 && !is_one;
                 let mut columns = Vec::new();
                 for column in &projection.expr {
                     let Some(column) = over_left(column)? else {

@@ -84,8 +84,11 @@ impl Lifting<'_> {
         let Some(outer) = self.outer.filter(|_| !columns.is_empty()) else {
             return Ok(None);
         };
-        if !columns.iter().all(|column| outer.schema().has_column(column)) {
-            return Ok(None);
+        for column in columns {
+            // Joins by lists and structs are not reliable.
+            if !outer.schema().has_column(column) || outer.schema().data_type(column)?.is_nested() {
+                return Ok(None);
+            }
         }
         let wanted: Vec<Column> = columns.iter().cloned().collect();
         let Some(source) = source::of(outer, &wanted)? else {

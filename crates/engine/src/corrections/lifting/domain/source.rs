@@ -16,8 +16,10 @@ use std::sync::Arc;
 /// have. `None` if there is none.
 pub(super) fn of(plan: &LogicalPlan, wanted: &[Column]) -> Result<Option<LogicalPlan>> {
     Ok(match plan {
-        LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => {
-            Some(plan.clone())
+        LogicalPlan::TableScan(_) | LogicalPlan::EmptyRelation(_) => Some(plan.clone()),
+        LogicalPlan::Values(values) => {
+            let is_fixed = values.values.iter().flatten().all(is_fixed);
+            is_fixed.then(|| plan.clone())
         }
         LogicalPlan::Sort(sort) => of(&sort.input, wanted)?,
         LogicalPlan::Limit(limit) => of(&limit.input, wanted)?,
