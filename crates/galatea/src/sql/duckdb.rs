@@ -175,7 +175,7 @@ const SECONDS: &str =
 /// Functions of one argument that DataFusion has with more arguments only.
 const SHORTENED: &[(&str, &str)] = &[("array_first", "$1[1]"), ("list_first", "$1[1]")];
 
-/// Parts of times that DataFusion's `date_part` does not know.
+/// Parts of times that DataFusion's `date_part` lacks.
 const PARTS: &[(&str, &str)] = &[
     ("century", CENTURY),
     ("decade", DECADE),

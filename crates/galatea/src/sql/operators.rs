@@ -57,7 +57,7 @@ pub(super) fn rewrite(expression: &mut Expr) {
     }
 }
 
-/// A constant pattern whose special characters are escaped by backslashes; `None` if they are already.
+/// A constant pattern with backslashes as escape characters; `None` if it has them already.
 fn with_backslashes(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Option<Expr> {
     let mut escape = escape?
         .value

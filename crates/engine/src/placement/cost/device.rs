@@ -205,7 +205,7 @@ fn page_decoder(found: &Pipeline, session: &Session) -> Option<Arc<PageDecoder>>
         .flatten()
 }
 
-/// Adds, for each column with a dictionary for which functions are evaluated, the nanoseconds per value.
+/// Adds the nanoseconds per value of the functions that are evaluated for columns with dictionaries.
 fn add_evaluated(expression: &Expr, columns: &mut BTreeMap<usize, f64>) {
     if let ExprKind::Dictionary {
         function, argument, ..
