@@ -280,6 +280,37 @@ const WRONG: &[Wrong] = &[
         ],
         right: &["1.0"],
     },
+    Wrong {
+        rule: "group_keys.rs",
+        statements: &[
+            "CREATE TABLE p(a INT, h INT) AS VALUES (1,1),(1,2),(2,1),(2,2),(1,3)",
+            "SELECT d.k, count(DISTINCT z.h) FROM p z, (SELECT DISTINCT h AS k FROM p) d WHERE z.h <= d.k GROUP BY z.a, d.k",
+        ],
+        right: &["1, 1", "1, 1", "2, 2", "2, 2", "3, 2", "3, 3"],
+    },
+    Wrong {
+        rule: "volatile_columns.rs",
+        statements: &[
+            "CREATE TABLE y AS SELECT value AS i FROM generate_series(1, 1000)",
+            "SELECT max(r) < 0.5 FROM (SELECT * FROM (SELECT i, random() AS r FROM y) z WHERE r < 0.5 AND i > 10) q",
+        ],
+        right: &["true"],
+    },
+    Wrong {
+        rule: "single_rows.rs",
+        statements: &["SELECT k, (SELECT y FROM i WHERE i.k = o.k AND i.y > 1) FROM o"],
+        right: &["1, NULL", "2, 5", "9, NULL", "NULL, NULL"],
+    },
+    Wrong {
+        rule: "lifting/domain.rs",
+        statements: &["SELECT x, (SELECT count(*) FROM i WHERE i.y < o.x) FROM o"],
+        right: &["1, 0", "2, 1", "3, 1", "NULL, 0"],
+    },
+    Wrong {
+        rule: "subquery_places.rs",
+        statements: &["SELECT x FROM o ORDER BY (SELECT max(y) FROM i WHERE i.k = o.k) NULLS LAST LIMIT 2"],
+        right: &["1", "NULL"],
+    },
 ];
 
 #[tokio::test(flavor = "multi_thread")]
