@@ -5,8 +5,8 @@
 //! that rows are skipped although they have the minimum of `abs(b)`. Plans with such an aggregate get no such
 //! filter.
 //!
-//! The filter of a hash join contains the least and the greatest key of its build side. Lists and structs are not
-//! compared in this order, so plans with such keys get no filters of joins.
+//! The filter of a hash join contains the least and the greatest key of its build side. Lists and structs are
+//! not compared in this order, so plans with such keys get no filters of joins.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};

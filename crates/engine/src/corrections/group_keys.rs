@@ -2,8 +2,8 @@
 //!
 //! DataFusion derives from a key `k` of an aggregate's input, such as that of `SELECT DISTINCT k`, that `k`
 //! determines all columns of the aggregate, although it groups by other columns too. Rules then drop these
-//! columns from GROUP BY, DISTINCT and joins. Around such rules, an aggregate has the dependency on all of its
-//! keys alone.
+//! columns from GROUP BY, DISTINCT and joins. Around such rules, an aggregate has the dependency on all of
+//! its keys alone.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Dependency, FunctionalDependence, FunctionalDependencies, Result};

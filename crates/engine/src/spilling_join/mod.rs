@@ -17,7 +17,8 @@
 //! side. Null-aware anti joins (NOT IN) do not spill: a NULL of the probe side affects all buckets. Each
 //! bucket that is being written buffers up to `buffered_rows` rows outside the reservation.
 //!
-//! Nested loop joins other than inner ones spill wrongly in DataFusion, so they fail instead ([`unspilled`]).
+//! Nested loop joins other than inner ones spill wrongly in DataFusion, so they fail instead
+//! ([`UnspilledJoinExec`]).
 //!
 //! Needed while DataFusion's hash join does not spill (apache/datafusion#24768).
 

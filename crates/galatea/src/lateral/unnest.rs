@@ -7,8 +7,8 @@
 //!                                                 t
 //! ```
 //!
-//! A left join keeps rows of `t` with an empty list or NULL, if the subquery has the elements of one list alone:
-//! a computed column would not be NULL for them.
+//! A left join keeps rows of `t` with an empty list or NULL, if the subquery has the elements of one list
+//! alone: a computed column would not be NULL for them.
 
 use std::sync::Arc;
 
