@@ -214,8 +214,12 @@ fn copy_to_invalid_path() {
     error: cannot create 'a.csv/new/x.parquet': Not a directory (os error 20)
     hint: COPY needs a directory in which this user may create files
     ");
+    insta::assert_snapshot!(error_of("COPY (SELECT 1 AS a) TO 'parts/' STORED AS PARQUET"), @r"
+    error: COPY would add files to the folder 'parts/', which is not empty
+    hint: name another folder, or add the option APPEND true
+    ");
     let directory = samples();
-    let copy = "COPY (SELECT 1 AS a) TO 'new/x.parquet'; COPY (SELECT 1 AS a) TO 'parts/' STORED AS PARQUET;";
+    let copy = "COPY (SELECT 1 AS a) TO 'new/x.parquet'; COPY (SELECT 1 AS a) TO 'more/' STORED AS PARQUET;";
     let ran = galatea(directory.path(), &["-q", "-c", copy]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(directory.path().join("new/x.parquet").is_file());
