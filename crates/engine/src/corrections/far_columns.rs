@@ -10,9 +10,9 @@
 
 use super::lifting::{self, Lifting};
 use super::marks;
+use super::subqueries::{of_subquery, subquery_of};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result};
-use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery, SubqueryAlias};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -48,23 +48,25 @@ impl OptimizerRule for JoinFarColumns {
         let outer = outer.clone();
         let mut lifting = Lifting::new(aliases, Some(&outer));
         crate::checks::names_kept(plan, |expr| {
-            expr.transform_down(|part| in_subquery(part, |subquery| near(subquery, &outer, &mut lifting)))
+            expr.transform_down(|part| of_subquery(part, |subquery| near(subquery, &outer, &mut lifting)))
         })
     }
 }
 
-/// The subquery of rows of `outer` with the columns that subqueries in it read of `outer`; `None` if there
-/// are none.
-fn near(subquery: &Subquery, outer: &LogicalPlan, lifting: &mut Lifting<'_>) -> Result<Option<Subquery>> {
+/// The subquery of rows of `outer` with the columns that subqueries in it read of `outer`.
+fn near(subquery: Subquery, outer: &LogicalPlan, lifting: &mut Lifting<'_>) -> Result<Transformed<Subquery>> {
     let plan = subquery.subquery.as_ref().clone();
     let near = plan.transform_up(|node| with_near_columns(node, outer, lifting))?;
-    Ok(near.transformed.then(|| lifting::replaced(subquery, near.data)))
+    Ok(match near.transformed {
+        true => Transformed::yes(lifting::replaced(&subquery, near.data)),
+        false => Transformed::no(subquery),
+    })
 }
 
 /// A join with the LATERAL subquery on its right side changed, if it has one.
 fn in_lateral(
     join: LogicalPlan,
-    change: impl FnOnce(&Subquery) -> Result<Option<Subquery>>,
+    change: impl FnOnce(Subquery) -> Result<Transformed<Subquery>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let [left, right] = join.inputs()[..] else {
         return Ok(Transformed::no(join));
@@ -76,44 +78,17 @@ fn in_lateral(
     let LogicalPlan::Subquery(subquery) = lateral else {
         return Ok(Transformed::no(join));
     };
-    let Some(changed) = change(subquery)? else {
+    let changed = change(subquery.clone())?;
+    if !changed.transformed {
         return Ok(Transformed::no(join));
-    };
-    let mut right = LogicalPlan::Subquery(changed);
+    }
+    let mut right = LogicalPlan::Subquery(changed.data);
     if let Some(alias) = alias {
         right = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(right), alias.clone())?);
     }
     let inputs = vec![left.clone(), right];
     join.with_new_exprs(join.expressions(), inputs)
         .map(Transformed::yes)
-}
-
-/// An expression with its subquery changed, if it is one.
-fn in_subquery(
-    expr: Expr,
-    change: impl FnOnce(&Subquery) -> Result<Option<Subquery>>,
-) -> Result<Transformed<Expr>> {
-    let Some(subquery) = subquery_of(&expr) else {
-        return Ok(Transformed::no(expr));
-    };
-    let Some(subquery) = change(subquery)? else {
-        return Ok(Transformed::no(expr));
-    };
-    Ok(Transformed::yes(match expr {
-        Expr::Exists(exists) => Expr::Exists(Exists { subquery, ..exists }),
-        Expr::InSubquery(found) => Expr::InSubquery(InSubquery { subquery, ..found }),
-        Expr::ScalarSubquery(_) => Expr::ScalarSubquery(subquery),
-        expr => expr,
-    }))
-}
-
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
-    match expr {
-        Expr::Exists(exists) => Some(&exists.subquery),
-        Expr::InSubquery(found) => Some(&found.subquery),
-        Expr::ScalarSubquery(found) => Some(found),
-        _ => None,
-    }
 }
 
 /// A node of a subquery over rows with the columns of `outer` that subqueries in its expressions read.
@@ -148,9 +123,9 @@ fn with_near_columns(
         return Ok(Transformed::no(node));
     };
     let values = found.into_iter().map(|before| {
-        let after = in_subquery(before.clone(), |subquery| {
+        let after = of_subquery(before.clone(), |subquery| {
             let plan = reading(&subquery.subquery, &[&own], &inside, rows.schema())?;
-            Ok(Some(lifting::replaced(subquery, plan)))
+            Ok(Transformed::yes(lifting::replaced(&subquery, plan)))
         })?;
         Ok((before, after.data))
     });
@@ -220,9 +195,9 @@ fn reading(
                     }
                     _ => Ok(Transformed::no(Expr::OuterReferenceColumn(field, column))),
                 },
-                part => in_subquery(part, |subquery| {
+                part => of_subquery(part, |subquery| {
                     let plan = reading(&subquery.subquery, &with_own, inside, near)?;
-                    Ok(Some(lifting::replaced(subquery, plan)))
+                    Ok(Transformed::yes(lifting::replaced(&subquery, plan)))
                 }),
             })
         })

@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::Arc;
 
@@ -81,14 +81,7 @@ impl ExecutionPlan for HiddenExec {
         "HiddenExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
+    galatea_store::keeps_rows!(self.input);
     galatea_store::one_child!(self.input, |input| Arc::new(Self { input }));
     galatea_store::no_expressions!();
 

@@ -11,6 +11,7 @@
 //! The rule runs before DataFusion checks subqueries.
 
 use super::far_columns;
+use super::lifting;
 use crate::checks::{input_schema, names_kept};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
@@ -25,7 +26,6 @@ use datafusion::logical_expr::{
     Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-use std::sync::Arc;
 
 /// The rule; see the module documentation.
 #[derive(Debug, Default)]
@@ -134,11 +134,7 @@ fn has_order(data_type: &DataType) -> bool {
 fn aggregated(subquery: &Subquery, call: Expr) -> Result<Expr> {
     let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
     let plan = plan.aggregate(Vec::<Expr>::new(), [call])?.build()?;
-    Ok(Expr::ScalarSubquery(Subquery {
-        outer_ref_columns: plan.all_out_ref_exprs(),
-        subquery: Arc::new(plan),
-        spans: subquery.spans.clone(),
-    }))
+    Ok(Expr::ScalarSubquery(lifting::replaced(subquery, plan)))
 }
 
 /// `single_row(value, rows)`: the value; an error if there are several rows.

@@ -96,7 +96,7 @@ pub(super) fn prepared(subquery: Subquery) -> Result<Transformed<Subquery>> {
 }
 
 /// An expression with its subquery rewritten, if it is one.
-fn of_subquery(
+pub(super) fn of_subquery(
     expr: Expr,
     rewrite: impl FnOnce(Subquery) -> Result<Transformed<Subquery>>,
 ) -> Result<Transformed<Expr>> {
@@ -123,23 +123,26 @@ fn of_subquery(
 /// Refuses subqueries of an expression that read columns of a query further out than the one that uses them.
 fn refuse_far_columns(expr: &Expr, schema: &DFSchema) -> Result<()> {
     expr.apply(|part| {
-        let subquery = match part {
-            Expr::InSubquery(found) => &found.subquery,
-            Expr::Exists(found) => &found.subquery,
-            Expr::ScalarSubquery(found) => found,
-            _ => return Ok(TreeNodeRecursion::Continue),
-        };
-        lifting::refuse_far_columns("subquery", &subquery.subquery, schema)?;
+        if let Some(subquery) = subquery_of(part) {
+            lifting::refuse_far_columns("subquery", &subquery.subquery, schema)?;
+        }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
 }
 
 fn is_subquery(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_)
-    )
+    subquery_of(expr).is_some()
+}
+
+/// The subquery of an expression, if it is one.
+pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::InSubquery(found) => Some(&found.subquery),
+        Expr::Exists(found) => Some(&found.subquery),
+        Expr::ScalarSubquery(found) => Some(found),
+        _ => None,
+    }
 }
 
 /// The context of a truth value in an expression.

@@ -13,6 +13,7 @@
 
 use super::lifting;
 use super::marks;
+use super::subqueries::subquery_of;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, not_impl_err};
@@ -156,25 +157,22 @@ fn outside(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
         .build()
 }
 
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
-    match expr {
-        Expr::Exists(exists) => Some(&exists.subquery),
-        Expr::InSubquery(found) => Some(&found.subquery),
-        Expr::ScalarSubquery(found) if !found.outer_ref_columns.is_empty() => Some(found),
-        _ => None,
-    }
+/// The subquery of an expression, if it is one that becomes a join.
+fn joined_subquery(expr: &Expr) -> Option<&Subquery> {
+    let is_value = matches!(expr, Expr::ScalarSubquery(_));
+    subquery_of(expr).filter(|subquery| !is_value || !subquery.outer_ref_columns.is_empty())
 }
 
 /// Whether an expression contains a subquery that becomes a join.
 fn has_subquery(expr: &Expr) -> Result<bool> {
-    expr.exists(|part| Ok(subquery_of(part).is_some()))
+    expr.exists(|part| Ok(joined_subquery(part).is_some()))
 }
 
 /// The columns that an expression and its subqueries read of the join.
 fn columns(expr: &Expr) -> Result<BTreeSet<Column>> {
     let mut read: BTreeSet<Column> = expr.column_refs().into_iter().cloned().collect();
     expr.apply(|part| {
-        if let Some(subquery) = subquery_of(part) {
+        if let Some(subquery) = joined_subquery(part) {
             read.extend(lifting::outer_columns_of(&subquery.subquery)?);
         }
         Ok(TreeNodeRecursion::Continue)

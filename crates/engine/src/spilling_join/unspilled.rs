@@ -19,9 +19,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions};
 
 /// The environment of a query, for the inputs of a join in another one.
 #[derive(Debug)]
@@ -61,14 +59,7 @@ impl ExecutionPlan for UnspilledJoinExec {
         "UnspilledJoinExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.join.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
+    galatea_store::keeps_rows!(self.join);
     galatea_store::one_child!(self.join, |join| Arc::new(Self { join }));
     galatea_store::no_expressions!();
 
@@ -106,14 +97,7 @@ impl ExecutionPlan for RestoredInputExec {
         "RestoredInputExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
+    galatea_store::keeps_rows!(self.input);
     galatea_store::one_child!(self.input, |input| Arc::new(Self { input }));
     galatea_store::no_expressions!();
 

@@ -20,7 +20,7 @@ use super::lifted::{Lifted, Lifting};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -37,9 +37,7 @@ impl Lifting<'_> {
         more: BTreeSet<Column>,
     ) -> Result<std::result::Result<(Lifted, Inside), Lifted>> {
         let mut columns = more;
-        for condition in &lifted.conditions {
-            columns.extend(outer_columns(&condition.clone().expr())?);
-        }
+        columns.extend(columns_of(&lifted.conditions)?);
         let Some((domain, inside)) = self.domain(&columns)? else {
             return Ok(Err(lifted));
         };
@@ -57,6 +55,14 @@ impl Lifting<'_> {
         };
         let conditions = self.equalities(&columns, &inside)?;
         Ok(Ok((Lifted { plan, conditions }, inside)))
+    }
+
+    /// The same; rows remain as they are if the domain cannot be computed.
+    pub(super) fn over_domain_if_any(&mut self, lifted: Lifted, more: BTreeSet<Column>) -> Result<Lifted> {
+        Ok(match self.over_domain(lifted, more)? {
+            Ok((over, _)) => over,
+            Err(same) => same,
+        })
     }
 
     /// Rows with the values of outer columns in columns of their own, correlated by equalities with these.
@@ -121,11 +127,7 @@ impl Lifting<'_> {
             };
             let own = Expr::Column(inside[column].clone());
             let value = Expr::OuterReferenceColumn(field, column.clone());
-            Ok(Condition::of(Expr::BinaryExpr(BinaryExpr::new(
-                Box::new(own),
-                op,
-                Box::new(value),
-            ))))
+            Ok(Condition::of(binary_expr(own, op, value)))
         });
         equal.collect()
     }
@@ -137,6 +139,15 @@ pub(super) fn are_columns(conditions: &[Condition]) -> bool {
         Kind::Equal { outer, .. } => matches!(outer, Expr::OuterReferenceColumn(..)),
         Kind::Other(_) => false,
     })
+}
+
+/// The outer columns of conditions.
+pub(super) fn columns_of(conditions: &[Condition]) -> Result<BTreeSet<Column>> {
+    let mut columns = BTreeSet::new();
+    for condition in conditions {
+        columns.extend(outer_columns(&condition.clone().expr())?);
+    }
+    Ok(columns)
 }
 
 /// The outer columns of an expression, without those of subqueries in it.

@@ -2,13 +2,12 @@
 //! conditions.
 
 use super::condition::Condition;
-use super::domain::{all_inside, outer_columns, read_inside};
+use super::domain::{all_inside, columns_of, outer_columns, read_inside};
 use super::lifted::{Lifted, Lifting};
 use datafusion::common::{Column, JoinType, Result, not_impl_err};
 use datafusion::logical_expr::{
     Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, lit, when,
 };
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The groups of an aggregate by the keys of its conditions.
@@ -70,10 +69,7 @@ impl Lifting<'_> {
     /// The row of an aggregate without GROUP BY for each value of the outer columns: a left join of the
     /// values with groups by them. `None` if the values cannot be computed.
     pub(super) fn total(&mut self, aggregate: &Aggregate, lifted: Lifted) -> Result<Option<Lifted>> {
-        let mut columns = BTreeSet::new();
-        for condition in &lifted.conditions {
-            columns.extend(outer_columns(&condition.clone().expr())?);
-        }
+        let mut columns = columns_of(&lifted.conditions)?;
         for call in &aggregate.aggr_expr {
             columns.extend(outer_columns(call)?);
         }

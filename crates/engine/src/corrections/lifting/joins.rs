@@ -1,12 +1,12 @@
 //! Joins inside a correlated subquery.
 
 use super::condition::{Condition, Kind};
-use super::domain::{are_columns, outer_columns};
+use super::domain::{are_columns, columns_of};
 use super::lifted::{Lifted, Lifting};
 use super::settle::refused;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator};
+use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, Operator, binary_expr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -90,12 +90,8 @@ impl Lifting<'_> {
                 Err(other) => return Ok((kept, other)),
             },
         };
-        let mut columns = BTreeSet::new();
-        for condition in &other.conditions {
-            columns.extend(outer_columns(&condition.clone().expr())?);
-        }
-        let kept = self.over_domain(kept, columns)?;
-        Ok((kept.map_or_else(|same| same, |(over, _)| over), other))
+        let columns = columns_of(&other.conditions)?;
+        Ok((self.over_domain_if_any(kept, columns)?, other))
     }
 }
 
@@ -121,11 +117,7 @@ fn same_keys(left: &[Condition], right: &mut Vec<Condition>) -> Vec<Expr> {
     let mut equal = Vec::new();
     right.retain(|condition| match (&condition.kind, key_of(left, condition)) {
         (Kind::Equal { inner, op, .. }, Some(key)) => {
-            equal.push(Expr::BinaryExpr(BinaryExpr::new(
-                Box::new(key.clone()),
-                *op,
-                Box::new(inner.clone()),
-            )));
+            equal.push(binary_expr(key.clone(), *op, inner.clone()));
             false
         }
         _ => true,
@@ -164,11 +156,7 @@ fn between(kept: &[Condition], other: Vec<Condition>) -> Result<Vec<Expr>> {
             return Err(refused(OTHER_SIDE, &condition));
         };
         match key_of(kept, &condition) {
-            Some(key) => Ok(Expr::BinaryExpr(BinaryExpr::new(
-                Box::new(key.clone()),
-                *op,
-                Box::new(inner.clone()),
-            ))),
+            Some(key) => Ok(binary_expr(key.clone(), *op, inner.clone())),
             None => Err(refused(OTHER_SIDE, &condition)),
         }
     });

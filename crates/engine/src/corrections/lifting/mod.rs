@@ -114,12 +114,8 @@ pub(super) fn outer_columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
             return Ok(TreeNodeRecursion::Jump);
         }
         node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                if let Expr::OuterReferenceColumn(_, column) = part {
-                    columns.push(column.clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
+            columns.extend(domain::outer_columns(expr)?);
+            Ok(TreeNodeRecursion::Continue)
         })
     })?;
     Ok(columns)

@@ -43,9 +43,7 @@ impl Lifting<'_> {
                     .any(|column| !is_key(&Expr::Column(column.clone())))
         };
         let lifted = match !reader.splits && lifted.conditions.iter().any(mixes) {
-            true => self
-                .over_domain(lifted, BTreeSet::new())?
-                .map_or_else(|same| same, |(over, _)| over),
+            true => self.over_domain_if_any(lifted, BTreeSet::new())?,
             false => lifted,
         };
         let Lifted { plan, conditions } = lifted;

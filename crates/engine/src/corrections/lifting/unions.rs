@@ -1,7 +1,7 @@
 //! UNION ALL of inputs that are correlated by the same equalities.
 
 use super::condition::{Condition, Kind};
-use super::domain::outer_columns;
+use super::domain::columns_of;
 use super::lifted::{Lifted, Lifting};
 use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
@@ -31,13 +31,11 @@ impl Lifting<'_> {
             return Ok(inputs);
         }
         let mut columns = BTreeSet::new();
-        for condition in inputs.iter().flat_map(|input| &input.conditions) {
-            columns.extend(outer_columns(&condition.clone().expr())?);
+        for input in &inputs {
+            columns.extend(columns_of(&input.conditions)?);
         }
-        let inputs = inputs.into_iter().map(|input| {
-            let over = self.over_domain(input, columns.clone())?;
-            Ok(over.map_or_else(|same| same, |(over, _)| over))
-        });
+        let inputs = inputs.into_iter();
+        let inputs = inputs.map(|input| self.over_domain_if_any(input, columns.clone()));
         inputs.collect()
     }
 
