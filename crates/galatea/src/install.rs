@@ -23,6 +23,7 @@ use galatea_engine::window_filters::FiltersAsArguments;
 use crate::functions::with_planners;
 use crate::lateral::ComputeLateral;
 use crate::nested_text::NestedAsText;
+use crate::sql::TypeNames;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
@@ -62,6 +63,8 @@ pub(crate) fn with_rules_and_planner(
         let builder = builder.with_physical_optimizer_rules(rules);
         let builder = builder.with_expr_planners(with_planners(state.expr_planners()));
         let mut builder = builder.with_query_planner(Arc::new(planner));
+        let types = TypeNames::after(builder.type_planner().take());
+        *builder.type_planner() = Some(Arc::new(types));
         *builder.analyzer() = Some(analyzer);
         *builder.optimizer() = Some(optimizer);
         builder

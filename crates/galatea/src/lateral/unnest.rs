@@ -7,16 +7,21 @@
 //!                                                 t
 //! ```
 //!
+//! Columns of `t` have hidden names until the end: a column of the subquery may have the name of one of them.
+//!
 //! A left join keeps rows of `t` with an empty list or NULL, if the subquery has the elements of one list
 //! alone: a computed column would not be NULL for them.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{JoinType, NullHandling, Result, UnnestOptions};
+use datafusion::common::{Column, JoinType, NullHandling, Result, UnnestOptions};
 use datafusion::logical_expr::{
     EmptyRelation, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Unnest, lit,
 };
+
+/// Prefix of the names of columns of the left side, before their numbers.
+const HIDDEN: &str = "__lateral_left_";
 
 /// The join without its LATERAL subquery; `None` if its right side is another one.
 pub(super) fn joined(join: &Join) -> Result<Option<LogicalPlan>> {
@@ -24,7 +29,8 @@ pub(super) fn joined(join: &Join) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let mut rows = Rows {
-        left: Arc::clone(&join.left),
+        left: hidden(&join.left)?,
+        names: join.left.schema().columns(),
         is_outer: join.join_type == JoinType::Left,
         unnested: 0,
         filters: false,
@@ -38,12 +44,22 @@ pub(super) fn joined(join: &Join) -> Result<Option<LogicalPlan>> {
     if join.join_type != JoinType::Inner && !(rows.is_outer && is_kept) {
         return Ok(None);
     }
-    let mut plan = LogicalPlanBuilder::from(plan);
+    let shown = rows.left.schema().columns().into_iter().zip(&rows.names);
+    let shown = shown
+        .map(|(hidden, column)| Expr::Column(hidden).alias_qualified(column.relation.clone(), column.name()));
+    let right = join.right.schema().columns().into_iter().map(Expr::Column);
+    let mut plan = LogicalPlanBuilder::from(plan).project(shown.chain(right))?;
     if let Some(condition) = condition {
         plan = plan.filter(condition)?;
     }
-    let columns = join.schema.columns().into_iter().map(Expr::Column);
-    plan.project(columns)?.build().map(Some)
+    plan.build().map(Some)
+}
+
+/// The rows of a plan, with hidden names of its columns.
+fn hidden(plan: &Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns().into_iter().enumerate();
+    let columns = columns.map(|(number, column)| Expr::Column(column).alias(format!("{HIDDEN}{number}")));
+    Projection::try_new(columns.collect(), Arc::clone(plan)).map(LogicalPlan::Projection)
 }
 
 /// Whether the right side of a join may read the columns of its left side.
@@ -68,7 +84,10 @@ fn unnests(plan: &LogicalPlan) -> bool {
 
 /// The rows of the left side, with columns of the subquery.
 struct Rows {
-    left: Arc<LogicalPlan>,
+    /// The left side, with hidden names.
+    left: LogicalPlan,
+    /// Its columns before, in the same order.
+    names: Vec<Column>,
     is_outer: bool,
     /// Number of operators that unnest so far.
     unnested: usize,
@@ -85,7 +104,7 @@ impl Rows {
             LogicalPlan::EmptyRelation(EmptyRelation {
                 produce_one_row: true,
                 ..
-            }) => Some(self.left.as_ref().clone()),
+            }) => Some(self.left.clone()),
             LogicalPlan::Subquery(subquery) => self.above(&subquery.subquery)?,
             LogicalPlan::SubqueryAlias(alias) => {
                 let Some(input) = self.above(&alias.input)? else {
@@ -106,7 +125,7 @@ impl Rows {
                 self.computes |= self.unnested > 0 && !is_one;
                 let mut columns = Vec::new();
                 for column in &projection.expr {
-                    let Some(column) = over_left(column)? else {
+                    let Some(column) = self.over_left(column)? else {
                         return Ok(None);
                     };
                     columns.push(column);
@@ -115,7 +134,7 @@ impl Rows {
             }
             LogicalPlan::Filter(filter) => {
                 self.filters = true;
-                match (self.above(&filter.input)?, over_left(&filter.predicate)?) {
+                match (self.above(&filter.input)?, self.over_left(&filter.predicate)?) {
                     (Some(input), Some(condition)) => {
                         Some(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(input))?))
                     }
@@ -151,31 +170,45 @@ impl Rows {
         let columns = left.chain(others).collect();
         Projection::try_new(columns, Arc::new(input)).map(LogicalPlan::Projection)
     }
-}
 
-/// An expression over columns of the left side in the place of outer columns, with its name; `None` if it
-/// contains a subquery.
-fn over_left(expression: &Expr) -> Result<Option<Expr>> {
-    let has_subquery = expression.exists(|part| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
-        ))
-    })?;
-    if has_subquery {
-        return Ok(None);
+    /// An expression over columns of the left side in the place of outer columns, with its name; `None` if it
+    /// contains a subquery or reads columns of a query further out.
+    fn over_left(&self, expression: &Expr) -> Result<Option<Expr>> {
+        let has_subquery = expression.exists(|part| {
+            Ok(matches!(
+                part,
+                Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
+            ))
+        })?;
+        if has_subquery {
+            return Ok(None);
+        }
+        let mut is_far = false;
+        let changed = expression.clone().transform_up(|part| {
+            Ok(match &part {
+                Expr::OuterReferenceColumn(_, column) => {
+                    match self.names.iter().position(|name| name == column) {
+                        Some(number) => {
+                            Transformed::yes(Expr::Column(Column::from_name(format!("{HIDDEN}{number}"))))
+                        }
+                        None => {
+                            is_far = true;
+                            Transformed::no(part)
+                        }
+                    }
+                }
+                _ => Transformed::no(part),
+            })
+        })?;
+        if is_far {
+            return Ok(None);
+        }
+        let name = expression.schema_name().to_string();
+        let has_name = changed.data.schema_name().to_string() == name;
+        Ok(Some(if has_name {
+            changed.data
+        } else {
+            changed.data.alias(name)
+        }))
     }
-    let changed = expression.clone().transform_up(|part| {
-        Ok(match part {
-            Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
-            part => Transformed::no(part),
-        })
-    })?;
-    let name = expression.schema_name().to_string();
-    let has_name = changed.data.schema_name().to_string() == name;
-    Ok(Some(if has_name {
-        changed.data
-    } else {
-        changed.data.alias(name)
-    }))
 }

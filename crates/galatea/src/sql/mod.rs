@@ -20,6 +20,7 @@
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
+//! types       UBIGINT is BIGINT UNSIGNED, TIMESTAMP_S is in seconds                            types
 //! columns     ORDER BY 2 of a computed column of groups                                   ordinals
 //!             ORDER BY ALL, names of the SELECT list, values of PIVOT                     resolve
 //!             COLUMNS('pattern')                                                      column_lists
@@ -76,6 +77,7 @@ mod summarize;
 mod templates;
 mod time_formats;
 mod tokens;
+mod types;
 mod unnamed_parts;
 mod unnamed_tables;
 mod unpivot;
@@ -95,6 +97,7 @@ pub use own_queries::{SessionStatement, session_statement};
 pub(crate) use pivot::grouped;
 pub(crate) use read_functions::{Kind as ReadKind, Read};
 pub use summarize::summary_schema;
+pub(crate) use types::TypeNames;
 pub(crate) use unpivot::joined;
 pub(crate) use using_sample::sampled;
 pub(crate) use variables::Variables;

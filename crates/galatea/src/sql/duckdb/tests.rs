@@ -140,6 +140,80 @@ async fn lateral_unnest_keeps_rows_of_a_left_join() {
     assert_eq!(value(&ctx, &sql).await.1.as_deref(), Some("42"));
 }
 
+/// A column of the subquery has the name of a column before it.
+#[tokio::test]
+async fn lateral_unnest_names_hide_no_column() {
+    let ctx = session();
+    let rows = "(VALUES (1, [10, 20]), (2, [30])) z(x, l)";
+    for (from, expected) in [
+        (format!("{rows}, UNNEST(z.l) AS u(x)"), "1-10,1-20,2-30"),
+        (
+            format!("{rows} LEFT JOIN LATERAL UNNEST(z.l) AS u(x) ON true"),
+            "1-10,1-20,2-30",
+        ),
+        (
+            format!("{rows} JOIN LATERAL (SELECT unnest(z.l) + z.x AS x) AS u ON u.x > 11"),
+            "1-21,2-32",
+        ),
+    ] {
+        let sql = format!("SELECT string_agg(z.x || '-' || u.x, ',' ORDER BY z.x, u.x) FROM {from}");
+        assert_eq!(value(&ctx, &sql).await.1.as_deref(), Some(expected), "{from}");
+    }
+}
+
+#[tokio::test]
+async fn type_names_of_duckdb_are_types() {
+    let ctx = session();
+    for (call, expected) in [
+        ("CAST(200 AS UTINYINT)", "200"),
+        ("CAST('65535' AS USMALLINT)", "65535"),
+        ("4294967295::UINTEGER", "4294967295"),
+        ("18446744073709551615::UBIGINT", "18446744073709551615"),
+        ("arrow_typeof(5::UBIGINT)", "UInt64"),
+        (
+            "170141183460469231731687303715884105::HUGEINT",
+            "170141183460469231731687303715884105",
+        ),
+        ("CAST(-128 AS INT1)", "-128"),
+        ("arrow_typeof(CAST(1 AS SHORT))", "Int16"),
+        ("arrow_typeof(CAST(1 AS LONG))", "Int64"),
+        ("CAST('true' AS LOGICAL)", "true"),
+        ("CAST(CAST('abc' AS BLOB) AS VARCHAR)", "abc"),
+        ("arrow_typeof(CAST('abc' AS VARBINARY(2)))", "Binary"),
+        (
+            "arrow_typeof(CAST('2024-01-01 10:00:00' AS DATETIME))",
+            "Timestamp(ns)",
+        ),
+        ("arrow_typeof('2024-01-01 10:00:00'::TIMESTAMP_S)", "Timestamp(s)"),
+        (
+            "CAST('2024-01-01 10:00:00.123' AS TIMESTAMP_MS)",
+            "2024-01-01T10:00:00.123",
+        ),
+        ("CAST([1, 2] AS UINTEGER[])[2]", "2"),
+    ] {
+        assert_eq!(
+            value(&ctx, &format!("SELECT {call}")).await.1.as_deref(),
+            Some(expected),
+            "{call}"
+        );
+    }
+    let table = "CREATE TABLE typed (a UBIGINT, b BLOB, c TIMESTAMP_S, d UINTEGER DEFAULT 7)";
+    crate::sql(&ctx, table)
+        .await
+        .expect("a table")
+        .collect()
+        .await
+        .expect("created");
+    crate::sql(&ctx, "INSERT INTO typed (a) VALUES (18446744073709551615)")
+        .await
+        .expect("a statement")
+        .collect()
+        .await
+        .expect("inserted");
+    let (_, found) = value(&ctx, "SELECT a || '-' || d FROM typed").await;
+    assert_eq!(found.as_deref(), Some("18446744073709551615-7"));
+}
+
 #[tokio::test]
 async fn aggregates_keep_their_clauses() {
     let ctx = session();
