@@ -17,6 +17,7 @@ pub fn all() -> Vec<Policy> {
             crate::rows::heap::RowHeapPolicy::listed(),
         ],
         crate::results::policies(),
+        crate::joins::policies(),
         crate::execution::policies(),
         crate::stream::policies(),
         crate::spilling_join::policies(),

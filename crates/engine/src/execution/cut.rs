@@ -9,7 +9,7 @@
 
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
-use super::hash_ranges::{BucketRows, HashRange, equal_ranges};
+use super::hash_ranges::{BucketRows, EqualRanges, HashRange, RangedSide};
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
@@ -68,9 +68,8 @@ pub(super) enum Partitions {
 pub(super) struct HashPartitions {
     /// The partitions.
     pub(super) ranges: Vec<HashRange>,
-    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many, or
-    /// if a bucket is sliced.
-    pub(super) equal: Option<u32>,
+    /// The equal ranges of hashes of a Triton join; `None` if it would need too many.
+    pub(super) equal: Option<EqualRanges>,
     /// Maximum number of build rows in a partition; of groups: the expected number.
     pub(super) most: u64,
     /// Number of build rows, or of rows in groups.
@@ -527,6 +526,28 @@ impl Executor<'_> {
         let too_many = |rows| self.too_many(rows, bytes, row_bytes(&build.plan.sink));
         let (ranges, pairs) = sides.ranges().map_err(too_many)?;
         let [keeps_probe, keeps_build] = join.preserved(pipeline);
+        // A row of a preserved side is returned by its matches among all rows of the other side, and a marked
+        // match has a bit.
+        let may_divide = |keeps_other: bool| {
+            join == PartitionedState::Pairs && !keeps_other && !join.marks_matches(pipeline)
+        };
+        let build_side = RangedSide {
+            rows: &build_rows,
+            // Both sides of a multimap join are on the device, with rows of the next partition.
+            most: match join {
+                PartitionedState::Pairs => most / 2,
+                _ => most,
+            },
+            may_divide: may_divide(keeps_probe),
+        };
+        let probe_side = RangedSide {
+            rows: &probe_rows,
+            most: match join {
+                PartitionedState::Pairs => probe_most / 2,
+                _ => u64::MAX,
+            },
+            may_divide: may_divide(keeps_build),
+        };
         let are_sliced = |of: fn(&Slices) -> bool| ranges.iter().any(|range| of(&range.slices));
         let numbered = [
             keeps_probe && are_sliced(|slices| slices.build.is_some()),
@@ -539,15 +560,7 @@ impl Executor<'_> {
                 _ => pipeline.row_sides.start,
             }],
             partitions: Partitions::Hashes(HashPartitions {
-                equal: match join {
-                    // A Triton join has no slices.
-                    _ if ranges.iter().any(HashRange::is_sliced) => None,
-                    // Both sides of a partition are on the device, with rows of the next one.
-                    PartitionedState::Pairs => {
-                        equal_ranges(&[(&build_rows, most / 2), (&probe_rows, probe_most / 2)])
-                    }
-                    _ => equal_ranges(&[(&build_rows, most)]),
-                },
+                equal: EqualRanges::of(build_side, probe_side),
                 ranges,
                 most,
                 rows,

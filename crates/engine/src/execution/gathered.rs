@@ -56,7 +56,12 @@ impl PartitionedSide {
     /// The rows of a partition in pieces of at most `bytes` bytes; one piece at least.
     pub(super) fn pieces(&self, partition: usize, bytes: u64) -> Vec<Piece> {
         let row_bytes = self.plan.bytes(WORD_ROWS).div_ceil(WORD_ROWS).max(1);
-        let most = (bytes / row_bytes / WORD_ROWS).max(1) * WORD_ROWS;
+        self.pieces_of_rows(partition, bytes / row_bytes)
+    }
+
+    /// The rows of a partition in pieces of at most `most` rows; one piece at least.
+    pub(super) fn pieces_of_rows(&self, partition: usize, most: u64) -> Vec<Piece> {
+        let most = (most / WORD_ROWS).max(1) * WORD_ROWS;
         let mut pieces = vec![Piece::new()];
         let mut held = 0;
         for (number, batch) in self.batches.iter().enumerate() {

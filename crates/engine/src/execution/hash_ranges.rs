@@ -12,6 +12,7 @@
 
 use crate::graph::Slices;
 use galatea_expression::BUCKETS;
+use std::iter::zip;
 use std::ops::Range;
 
 /// Maximum number of partitions that a kernel writes (`partition.cuh`).
@@ -69,9 +70,7 @@ fn slices_of(rows: u64, most: u64) -> Option<u32> {
     }
     // A quarter more than necessary, because the hash does not distribute the rows exactly.
     let number = (rows + rows / 4).div_ceil(most.max(1));
-    u32::try_from(number)
-        .ok()
-        .filter(|number| *number <= MAX_PARTITIONS)
+    u32::try_from(number).ok().filter(|number| *number <= BUCKETS)
 }
 
 /// The rows of the build side and of the probe side by bucket, and the numbers that fit a partition.
@@ -141,7 +140,7 @@ impl BucketRows<'_> {
             if of_slice(0).saturating_mul(of_slice(1)) <= self.pairs {
                 return Ok(numbers);
             }
-            let may_halve = |side: &usize| self.may_slice[*side] && numbers[*side] <= MAX_PARTITIONS / 2;
+            let may_halve = |side: &usize| self.may_slice[*side] && numbers[*side] <= BUCKETS / 2;
             match [0, 1]
                 .into_iter()
                 .filter(may_halve)
@@ -155,16 +154,73 @@ impl BucketRows<'_> {
     }
 }
 
-/// The least number of equal ranges of buckets, a power of two up to [`MAX_PARTITIONS`], so that each side,
-/// given as its rows by bucket and a maximum, has at most that number of rows in a range.
-pub(super) fn equal_ranges(sides: &[(&[u64], u64)]) -> Option<u32> {
-    let fits = |number: u32, (rows, most): &(&[u64], u64)| {
-        let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
-        ranges.all(|range| range.iter().sum::<u64>() <= *most)
-    };
-    (1..=MAX_PARTITIONS.ilog2())
-        .map(|bits| 1 << bits)
-        .find(|number| sides.iter().all(|side| fits(*number, side)))
+/// Number of rows that are read in the time that the launches of a join take: about a millisecond.
+const JOIN_ROWS: u64 = 1 << 20;
+
+/// The partitions of a Triton join, which partitions both sides once: ranges of equal numbers of buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EqualRanges {
+    /// Number of ranges, a power of two.
+    pub(super) number: u32,
+    /// Maximum number of rows of the build side, and of the probe side, that are joined at once.
+    pub(super) most: [u64; 2],
+    /// Number of joins of these rows: more than one for a range with more rows.
+    pub(super) joins: u64,
+    /// Number of rows of both sides that all joins read.
+    read: u64,
+}
+
+/// One side of a join in equal ranges of buckets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RangedSide<'a> {
+    /// Number of rows by bucket; empty if they were not counted.
+    pub(super) rows: &'a [u64],
+    /// Maximum number of rows that are joined at once.
+    pub(super) most: u64,
+    /// Whether the rows of a range may be joined in several parts, each with all rows of the other side.
+    pub(super) may_divide: bool,
+}
+
+impl RangedSide<'_> {
+    /// The number of rows of each of `number` ranges.
+    fn ranges(&self, number: u32) -> impl Iterator<Item = u64> {
+        let buckets = (BUCKETS / number) as usize;
+        let rows = self.rows.iter().copied().chain(std::iter::repeat(0));
+        let mut rows = rows.take(BUCKETS as usize);
+        (0..number).map(move |_| rows.by_ref().take(buckets).sum())
+    }
+
+    /// The number of parts of a range with this number of rows; `None` if the side may not be divided.
+    fn parts(&self, rows: u64) -> Option<u64> {
+        let parts = rows.div_ceil(self.most.max(1)).max(1);
+        (parts == 1 || self.may_divide).then_some(parts)
+    }
+}
+
+impl EqualRanges {
+    /// The number of ranges, up to [`MAX_PARTITIONS`], with the least expected time. `None` if the rows of a
+    /// range exceed the maximum for any number of ranges, and may not be divided.
+    pub(super) fn of(build: RangedSide<'_>, probe: RangedSide<'_>) -> Option<Self> {
+        let ranges = (1..=MAX_PARTITIONS.ilog2()).map(|bits| 1 << bits);
+        let ranges = ranges.filter_map(|number| Self::new(number, build, probe));
+        ranges.min_by_key(|ranges| ranges.read.saturating_add(ranges.joins.saturating_mul(JOIN_ROWS)))
+    }
+
+    fn new(number: u32, build: RangedSide<'_>, probe: RangedSide<'_>) -> Option<Self> {
+        let (mut joins, mut read) = (0u64, 0u64);
+        for (own, others) in zip(build.ranges(number), probe.ranges(number)) {
+            let (own_parts, other_parts) = (build.parts(own)?, probe.parts(others)?);
+            joins = joins.saturating_add(own_parts.saturating_mul(other_parts));
+            let rows = own.saturating_mul(other_parts);
+            read = read.saturating_add(rows.saturating_add(others.saturating_mul(own_parts)));
+        }
+        Some(Self {
+            number,
+            most: [build.most, probe.most],
+            joins,
+            read,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -227,8 +283,38 @@ mod tests {
     #[test]
     fn equal_ranges_fit_both_sides() {
         let even = vec![1; BUCKETS as usize];
-        assert_eq!(equal_ranges(&[(&even, 1024)]), Some(4));
-        assert_eq!(equal_ranges(&[(&even, 1024), (&even, 16)]), Some(256));
-        assert_eq!(equal_ranges(&[(&even, 15)]), None);
+        let side = |most| RangedSide {
+            rows: &even,
+            most,
+            may_divide: false,
+        };
+        let ranges = |build, probe| EqualRanges::of(side(build), side(probe));
+        let number = |build, probe| ranges(build, probe).map(|ranges| ranges.number);
+        assert_eq!(number(1024, u64::MAX), Some(4));
+        let not_counted = RangedSide { rows: &[], ..side(0) };
+        let uncounted = EqualRanges::of(side(1024), not_counted);
+        assert_eq!(uncounted.map(|ranges| ranges.number), Some(4));
+        assert_eq!(number(1024, 16), Some(256));
+        assert_eq!(number(15, u64::MAX), None);
+    }
+
+    /// Only the range of a key with many rows is joined in several parts, if its side may be divided.
+    #[test]
+    fn ranges_of_heavy_keys_are_divided() {
+        let mut heavy = vec![1; BUCKETS as usize];
+        heavy[7] = 1000;
+        let even = vec![1; BUCKETS as usize];
+        let side = |rows, may_divide| RangedSide {
+            rows,
+            most: 128,
+            may_divide,
+        };
+        let ranges = EqualRanges::of(side(&heavy, true), side(&even, false)).expect("ranges");
+        let parts = (1000 + u64::from(BUCKETS / ranges.number - 1)).div_ceil(128);
+        assert_eq!(ranges.joins, u64::from(ranges.number) - 1 + parts);
+        assert_eq!(ranges.number, BUCKETS / 128);
+        assert_eq!(EqualRanges::of(side(&heavy, false), side(&even, true)), None);
+        let both = EqualRanges::of(side(&heavy, true), side(&heavy, true)).expect("ranges");
+        assert_eq!(both.joins, u64::from(both.number) - 1 + parts * parts);
     }
 }

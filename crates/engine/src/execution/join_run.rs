@@ -17,6 +17,7 @@ use super::pipeline_run::Output;
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
 use crate::graph::{PipelineGraph, PipelineRef};
+use crate::joins::costs::OUT_OF_CORE;
 use crate::joins::out_of_core::PartitionedState;
 use crate::report::RunReport;
 use futures::FutureExt;
@@ -100,7 +101,11 @@ impl Executor<'_> {
 
     /// The memory of the first partitioned attempt.
     fn first_parts(&self) -> Option<Shrinking> {
-        Shrinking::new(self.memory_limit() / POLICY.memory, POLICY.less, POLICY.tries)
+        Shrinking::new(
+            self.memory_limit() / OUT_OF_CORE.memory,
+            POLICY.less,
+            POLICY.tries,
+        )
     }
 
     /// The limit of device memory in bytes.

@@ -13,51 +13,24 @@ use crate::config::JoinAlgorithm;
 use crate::device::columns::away;
 use crate::device::demand;
 use crate::joins::build_table::SideRows;
+use crate::joins::costs::{ACCESSES, Accesses, cache_partitions};
 use datafusion::common::human_readable_size;
 use galatea_base::policy::policy;
 use galatea_base::reason::Reason;
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::{AlignedSide, PartitionPasses, Partitioning, PipelinePlan};
 use galatea_expression::{Expr, KeySpace};
-use galatea_layout::model::Machine;
 use galatea_store::KeyZones;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 policy! {
-    /// When the rows of a join are partitioned. Bytes are a unit of time: device memory reads them
-    /// sequentially in it. Fitted to joins of rows of 8 bytes on an H200 with 4.3 TB/s of memory bandwidth
-    /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`), and to partitioned rows on an H100
-    /// (`bench/results/2026-11-28-nvidia-h100/partitioned-rows.txt`), in bytes of the H200.
+    /// When the rows of a join are partitioned in device memory.
     pub(super) struct PartitionPolicy {
         /// Minimum number of rows.
         rows: u64 = 1 << 20,
-        /// Bytes of a lookup beyond the cache, of a bit and a value: 24 thousand million per second.
-        far_read: f64 = 180.0,
-        /// Bytes of storing a row beyond the cache: 10 thousand million per second.
-        far_write: f64 = 430.0,
-        /// Bytes of a lookup within the cache: 116 thousand million per second.
-        near_read: f64 = 37.0,
-        /// Bytes of storing a row within the cache: 63 thousand million per second.
-        near_write: f64 = 68.0,
-        /// Fraction of device memory bandwidth at which partitions are written.
-        writing: f64 = 0.6,
-        /// Minimum bytes of writing a row into few partitions, and more of them for each partition: 160
-        /// thousand million rows per second into 32 partitions, 105 into 256, because runs are shorter.
-        least_row: f64 = 25.0,
-        /// See `least_row`.
-        each_partition: f64 = 0.06,
-        /// Seconds of two more launches, and of reading the counts.
-        launches: f64 = 150e-6,
-        /// Divisor of the cache size: the quotient is the size of a partition of the build side. Blocks
-        /// access one partition at a time, and two of them while they change to the next one.
-        cache_parts: u64 = 3,
         /// Number of chunks in flight at once.
         chunks: f64 = 8.0,
-        /// Minimum number of partitions.
-        least: u64 = 8,
-        /// Maximum number of partitions: with more, runs are short.
-        most: u64 = 256,
         /// Divisor of free device memory: partitioned rows may use the quotient.
         memory: u64 = 2,
     }
@@ -82,42 +55,6 @@ struct Met {
     keys: KeySpace,
     /// Bytes of memory that the rows access.
     bytes: u64,
-}
-
-/// Rows and the memory that they access.
-#[derive(Debug, Clone, Copy)]
-struct Accesses {
-    /// Number of scanned rows.
-    scanned: f64,
-    /// Number of rows that access the build side.
-    rows: f64,
-    /// Size of the build side in bytes.
-    bytes: f64,
-    /// Fraction of the build side that the rows in flight at once access.
-    share: f64,
-    writes: bool,
-}
-
-impl Accesses {
-    /// Seconds of random accesses to the build side if rows in flight together access one of `parts` equal
-    /// parts.
-    fn seconds(self, parts: f64, machine: &Machine) -> f64 {
-        let (far, near) = match self.writes {
-            true => (POLICY.far_write, POLICY.near_write),
-            false => (POLICY.far_read, POLICY.near_read),
-        };
-        let touched = self.bytes * self.share.min(1.0 / parts);
-        let missed = (1.0 - machine.l2_bytes as f64 / touched.max(1.0)).clamp(0.0, 1.0);
-        self.rows * (missed * far + (1.0 - missed) * near) / machine.memory_bytes_per_second
-    }
-
-    /// Seconds of writing rows of `row_bytes` bytes with keys of `key_bytes` into `parts` partitions.
-    fn partitioning(self, (row_bytes, key_bytes): (f64, f64), parts: f64, machine: &Machine) -> f64 {
-        let least = POLICY.least_row + POLICY.each_partition * parts;
-        let written = (2.0 * row_bytes / POLICY.writing).max(least);
-        let bytes = self.scanned * key_bytes + self.rows * (written + row_bytes);
-        POLICY.launches + bytes / machine.memory_bytes_per_second
-    }
 }
 
 /// Transfer times of a pipeline in seconds.
@@ -162,13 +99,13 @@ impl Run<'_> {
         }
         let saved = |met: &Met| {
             let accesses = self.accesses(met);
-            accesses.seconds(1.0, &machine) - accesses.seconds(POLICY.most as f64, &machine)
+            accesses.seconds(1.0, &machine) - accesses.seconds(ACCESSES.most as f64, &machine)
         };
         let Some(met) = met.into_iter().max_by(|a, b| saved(a).total_cmp(&saved(b))) else {
             return PartitionChoice::None;
         };
         let parts = match number {
-            0 => parts_for(met.bytes, machine.l2_bytes),
+            0 => cache_partitions(met.bytes, machine.l2_bytes),
             number => number,
         };
         let many = match forced {
@@ -183,7 +120,7 @@ impl Run<'_> {
         );
         let accesses = self.accesses(&met);
         let near = accesses.seconds(1.0, &machine);
-        if !forced && saved(&met) <= POLICY.launches {
+        if !forced && saved(&met) <= ACCESSES.launches {
             return PartitionChoice::Direct(format!("none: {what}, in the order of the key"));
         }
         let by = Partitioning {
@@ -346,12 +283,6 @@ impl Run<'_> {
     }
 }
 
-/// Number of partitions so that each part of the build side fits its share of the cache.
-fn parts_for(bytes: u64, cache: u64) -> u32 {
-    let parts = bytes.div_ceil((cache / POLICY.cache_parts).max(1));
-    parts.next_power_of_two().clamp(POLICY.least, POLICY.most) as u32
-}
-
 fn size(bytes: u64) -> String {
     human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
@@ -363,43 +294,6 @@ fn milliseconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Whether partitioning is expected to be faster for `rows` rows of 8 bytes, on an H200.
-    fn pays(rows: u64, bytes: u64, share: f64, writes: bool) -> bool {
-        let machine = &Machine::H200;
-        let accesses = Accesses {
-            scanned: rows as f64,
-            rows: rows as f64,
-            bytes: bytes as f64,
-            share,
-            writes,
-        };
-        let parts = parts_for(bytes, machine.l2_bytes);
-        let parts = f64::from(parts);
-        let partitioned =
-            accesses.partitioning((8.0, 4.0), parts, machine) + accesses.seconds(parts, machine);
-        partitioned < accesses.seconds(1.0, machine)
-    }
-
-    #[test]
-    fn partitioning_is_chosen_if_build_table_exceeds_cache() {
-        // The workloads of `galatea bench joins`: 4 bytes and a bit per key.
-        let table = |keys: u64| 4 * keys + keys / 8;
-        let million = 1_000_000;
-        for (keys, rows) in [(1 << 27, 1u64 << 31), (1024 * million, 1024 * million)] {
-            assert!(pays(keys, table(keys), 1.0, true), "{keys} are stored");
-            assert!(pays(rows, table(keys), 1.0, false), "{rows} look up {keys}");
-        }
-        assert!(
-            !pays(1 << 31, table(1 << 18), 1.0, false),
-            "in the cache as it is"
-        );
-        assert!(
-            !pays(1 << 31, table(1 << 27), 0.01, false),
-            "in the order of the key"
-        );
-        assert!(!pays(1 << 21, table(1 << 27), 1.0, false), "few rows");
-    }
 
     #[test]
     fn counting_pass_adds_transfer_cost() {
@@ -418,12 +312,5 @@ mod tests {
             again: 0.01,
         };
         assert!(keys.partitioned(0.004, 0.02) < keys.direct(0.1));
-    }
-
-    #[test]
-    fn partition_count_fits_build_partition_in_cache() {
-        let parts = |bytes: u64| parts_for(bytes, 48 << 20);
-        assert_eq!([1, 48 << 20, 128 << 20, 129 << 20].map(parts), [8, 8, 8, 16]);
-        assert_eq!([1 << 30, 3 << 30, 1 << 40].map(parts), [64, 256, 256]);
     }
 }

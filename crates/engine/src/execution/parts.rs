@@ -43,28 +43,19 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use galatea_base::policy::policy;
 use galatea_base::reason::size;
+use galatea_memory::regions::SpillCounts;
 use galatea_store::TableView;
 use std::time::Instant;
 
 policy! {
     /// State that is computed one partition at a time.
     pub(super) struct PartPolicy {
-        /// Divisor of device memory: the build side and the probe side of a partition may each use the
-        /// quotient.
-        memory: u64 = 4,
         /// Divisor of that memory after an attempt that failed for lack of memory.
         less: u64 = 4,
         /// Maximum number of partitioned attempts.
         tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
-        /// Seconds of a run besides transfers: admission, arguments, launches, reading of counters.
-        run: f64 = 0.5e-3,
-        /// Seconds to queue a copy of the rows of a partition in a batch.
-        copy: f64 = 5e-6,
-        /// Bytes of a packed row over the link, relative to those of a stored one. Stored rows are not
-        /// packed.
-        packed: f64 = 0.2,
     }
 }
 
@@ -168,13 +159,21 @@ impl Executor<'_> {
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
     }
 
-    /// Number of bytes of working memory that the device has spilled so far.
-    pub(super) fn spilled(&self) -> u64 {
+    /// The bytes of working memory that the device has spilled so far.
+    pub(super) fn spilled(&self) -> SpillCounts {
         let device = self.session.engine().opened(self.config);
-        device.map_or(0, |device| {
-            let counts = device.memory().spilled();
-            counts.to_memory + counts.to_files
-        })
+        device.map_or_else(SpillCounts::default, |device| device.memory().spilled())
+    }
+
+    /// The bytes of working memory that the device has spilled since `before`, for EXPLAIN ANALYZE.
+    pub(super) fn spilled_since(&self, before: SpillCounts) -> String {
+        let now = self.spilled();
+        let [memory, files] = [
+            now.to_memory.saturating_sub(before.to_memory),
+            now.to_files.saturating_sub(before.to_files),
+        ]
+        .map(size);
+        format!("{memory} spilled to host memory, {files} to files")
     }
 
     /// Runs a pipeline over each partition of a join and, for each, over each partition of the next join. It
@@ -282,14 +281,13 @@ impl Executor<'_> {
         let (output, mut report) = runs.finish();
         self.merge_builds();
         report.total = started.elapsed();
-        let moved = self.spilled().saturating_sub(before);
         let told =
             |join: &str, of: &dyn Fn(&Cut) -> String| cuts.iter().map(of).collect::<Vec<_>>().join(join);
         report.partitions = Some(format!(
-            "{}, one after another: {}; {} spilled",
+            "{}, one after another: {}; {}",
             told(" by ", &Cut::of_sides),
             told(" and ", &Cut::sizes),
-            size(moved)
+            self.spilled_since(before)
         ));
         let mut sides: Vec<SideRows> = sides.into_iter().flatten().collect();
         Ok((output.joined(&mut sides), report))

@@ -20,16 +20,17 @@ use super::cut::{Cut, HashPartitions, Partitions};
 use super::error::Failure;
 use super::executor::{Executor, Work, chunks, of_side};
 use super::gathered::{Gathered, PartitionedSide, Piece, Pieces, rows_of};
+use super::hash_ranges::EqualRanges;
 use super::part_runs::PartRuns;
-use super::parts::{POLICY, Parts};
+use super::parts::Parts;
 use super::pipeline_run::{Output, Run};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::{BuiltTable, SideRows};
+use crate::joins::costs::PartitionedBytes;
 use crate::joins::out_of_core::{PartitionedState, TritonPlan};
 use crate::report::RunReport;
-use galatea_base::reason::size;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::build_plan::PartitionPlan;
@@ -76,7 +77,7 @@ impl Executor<'_> {
         if cut.state.is_of_groups() {
             return self.groups_by_triton(pipeline, keep, cut, parts).await;
         }
-        let Some((hashes, plan)) = self.triton_plan(pipeline, cut, memory) else {
+        let Some((hashes, ranges, plan)) = self.triton_plan(pipeline, cut, memory) else {
             return Ok(None);
         };
         let started = Instant::now();
@@ -90,7 +91,7 @@ impl Executor<'_> {
         );
         let (output, mut report) = match cut.state {
             PartitionedState::Pairs => {
-                self.join_pairs(pipeline, keep, (cut, &plan), sides, parts)
+                self.join_pairs(pipeline, keep, (cut, ranges, &plan), sides, parts)
                     .await?
             }
             _ => {
@@ -99,14 +100,19 @@ impl Executor<'_> {
             }
         };
         report.total = started.elapsed();
+        let divided = match ranges.joins {
+            joins if joins > number.into() => format!(", {joins} joins because of rows with equal keys"),
+            _ => String::new(),
+        };
         report.partitions = Some(format!(
-            "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} per partition; {} spilled",
+            "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} at a time{}; {}",
             cut.side(),
             batches[0],
             batches[1],
             hashes.rows,
             hashes.most,
-            size(self.spilled().saturating_sub(before))
+            divided,
+            self.spilled_since(before)
         ));
         Ok(Some((output, report)))
     }
@@ -118,63 +124,51 @@ impl Executor<'_> {
         pipeline: PipelineRef<'_>,
         cut: &'c Cut,
         memory: u64,
-    ) -> Option<(&'c HashPartitions, TritonPlan)> {
+    ) -> Option<(&'c HashPartitions, EqualRanges, TritonPlan)> {
         let Partitions::Hashes(hashes) = &cut.partitions else {
             return None;
         };
-        let number = hashes.equal?;
+        let ranges = hashes.equal?;
         let is_chosen = |plan: &TritonPlan| match self.config.join_algorithm {
             JoinAlgorithm::Multipass => false,
             JoinAlgorithm::Triton => true,
             _ => {
                 let probe = cut.state.met(pipeline).map_or(pipeline, |(probe, _)| probe);
-                self.triton_is_faster(probe, hashes, number, plan, memory)
+                self.triton_is_faster(probe, (hashes, ranges), plan, memory)
             }
         };
-        let plan = cut.state.triton(pipeline, number, hashes.most);
-        plan.filter(is_chosen).map(|plan| (hashes, plan))
+        let plan = cut.state.triton(pipeline, ranges.number, hashes.most);
+        plan.filter(is_chosen).map(|plan| (hashes, ranges, plan))
     }
 
-    /// Whether partitioning the build side of a join and its `probe` side once, in `number` partitions and in
+    /// Whether partitioning the build side of a join and its `probe` side once, in these ranges and in
     /// batches of `memory` bytes, is predicted to take less time than reading them once per partition.
     fn triton_is_faster(
         &self,
         probe: PipelineRef<'_>,
-        cut: &HashPartitions,
-        number: u32,
+        (cut, ranges): (&HashPartitions, EqualRanges),
         plan: &TritonPlan,
         memory: u64,
     ) -> bool {
         let rows = [cut.rows, probe.rows.unwrap_or(cut.rows)];
         let bytes = zip(rows, plan.row_bytes()).map(|(rows, row)| rows.saturating_mul(row));
         let bytes: Vec<u64> = bytes.collect();
-        self.once_is_faster(&bytes, plan.columns(), (cut.ranges.len(), number), memory)
+        let stored = PartitionedBytes {
+            sides: &bytes,
+            columns: plan.columns(),
+            partitions: ranges.number,
+            runs: 2 * ranges.joins,
+            memory,
+        };
+        self.once_is_faster(&stored, cut.ranges.len())
     }
 
-    /// Whether storing the rows of sides once, `bytes` of each in that number of columns, in `number`
-    /// partitions and in batches of `memory` bytes, is predicted to take less time than reading them `reads`
+    /// Whether storing rows once in partitions is predicted to take less time than reading them `reads`
     /// times.
-    pub(super) fn once_is_faster(
-        &self,
-        bytes: &[u64],
-        columns: usize,
-        (reads, number): (usize, u32),
-        memory: u64,
-    ) -> bool {
-        let Some(device) = self.session.engine().opened(self.config) else {
-            return false;
-        };
-        let batches: u64 = bytes.iter().map(|bytes| bytes.div_ceil(memory.max(1))).sum();
-        let stored: u64 = bytes.iter().sum();
-        // The batches that do not fit are written to the host, and read back.
-        let spilled = stored.saturating_sub(2 * memory) as f64 / device.link_rate();
-        let read = POLICY.packed * stored as f64 / device.link_rate();
-        let per_partition = reads as f64 * (read + 2.0 * POLICY.run);
-        let columns = columns as f64;
-        let runs = batches as f64 + 2.0 * f64::from(number);
-        let copies = f64::from(number) * batches as f64 * columns;
-        let once = read + 2.0 * spilled + runs * POLICY.run + copies * POLICY.copy;
-        once < per_partition
+    pub(super) fn once_is_faster(&self, rows: &PartitionedBytes<'_>, reads: usize) -> bool {
+        let device = self.session.engine().opened(self.config);
+        let link = device.map(|device| device.link_rate());
+        link.is_some_and(|link| rows.stored_once(link) < rows.read_per_partition(reads, link))
     }
 
     /// Partitions both sides of a join: the build side, then the probe side. A batch of rows uses at most

@@ -20,9 +20,9 @@ use super::triton::{PIECES, if_stored};
 use crate::config::JoinAlgorithm;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
+use crate::joins::costs::PartitionedBytes;
 use crate::joins::out_of_core::{PartitionedState, stored_columns, stored_row_bytes};
 use crate::report::RunReport;
-use galatea_base::reason::size;
 use galatea_codegen::PartitionPasses;
 use std::time::Instant;
 
@@ -66,8 +66,8 @@ impl Executor<'_> {
         }
         report.total = started.elapsed();
         report.partitions = Some(format!(
-            "{number} of the groups, rows partitioned once, in {batches} batches: {rows} rows; {} spilled",
-            size(self.spilled().saturating_sub(before))
+            "{number} of the groups, rows partitioned once, in {batches} batches: {rows} rows; {}",
+            self.spilled_since(before)
         ));
         Ok(Some((output.joined(&mut sides), report)))
     }
@@ -93,7 +93,14 @@ impl Executor<'_> {
         };
         let memory = parts.memory.bytes;
         let bytes = hashes.rows.saturating_mul(stored_row_bytes(&passes));
-        let is_faster = || self.once_is_faster(&[bytes], stored_columns(&passes), (reads, number), memory);
+        let stored = PartitionedBytes {
+            sides: &[bytes],
+            columns: stored_columns(&passes),
+            partitions: number,
+            runs: 2 * u64::from(number),
+            memory,
+        };
+        let is_faster = || self.once_is_faster(&stored, reads);
         if self.config.join_algorithm != JoinAlgorithm::Triton && !is_faster() {
             return Ok(None);
         }

@@ -5,12 +5,16 @@
 //!                       its rows of the probe side ── lists ─────┴── matches ── marks of a condition ── the sink
 //! ```
 //!
-//! Both sides of a partition are on the device at the same time: a match refers to a row of each.
+//! Both sides of a partition are on the device at the same time: a match refers to a row of each. If the rows
+//! of a key exceed that memory, each part of the partition's rows on one side is joined with each part on the
+//! other side. A side is not divided if the other one is preserved: a row without a match has none among all
+//! rows.
 
 use super::cut::Cut;
 use super::error::Failure;
 use super::executor::{Executor, of_side};
-use super::gathered::PartitionedSide;
+use super::gathered::{PartitionedSide, Piece};
+use super::hash_ranges::EqualRanges;
 use super::part_runs::PartRuns;
 use super::parts::{Parts, rows_of_part};
 use super::pipeline_run::Output;
@@ -20,13 +24,30 @@ use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::TritonPlan;
 use crate::report::RunReport;
 
+/// The pieces of both sides that are joined with each other, one after another, each with its partition.
+fn joined_pieces(sides: &[PartitionedSide; 2], ranges: EqualRanges) -> Vec<(usize, [Piece; 2])> {
+    let [build, probe] = sides;
+    let mut joins = Vec::new();
+    for partition in 0..build.plan.parts as usize {
+        let others = probe.pieces_of_rows(partition, ranges.most[1]);
+        for own in build.pieces_of_rows(partition, ranges.most[0]) {
+            joins.extend(
+                others
+                    .iter()
+                    .map(|other| (partition, [own.clone(), other.clone()])),
+            );
+        }
+    }
+    joins
+}
+
 impl Executor<'_> {
     /// Joins partitioned sides, and runs the pipeline over the matches of one partition after another.
     pub(super) async fn join_pairs(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,
-        (cut, plans): (&Cut, &TritonPlan),
+        (cut, ranges, plans): (&Cut, EqualRanges, &TritonPlan),
         partitioned: [PartitionedSide; 2],
         parts: Parts,
     ) -> Result<(Output, RunReport), Failure> {
@@ -36,20 +57,19 @@ impl Executor<'_> {
         };
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let mut sides = self.sides_except(pipeline, &plan, Some(cut.side())).await?;
-        let number = partitioned[0].plan.parts as usize;
-        let pieces = (0..number).map(|partition| {
-            partitioned
-                .each_ref()
-                .map(|side| side.pieces(partition, u64::MAX))
-        });
+        let joins = joined_pieces(&partitioned, ranges);
+        let pieces = joins
+            .iter()
+            .map(|(_, pieces)| pieces.clone().map(|piece| vec![piece]));
         let mut queue = self.copies(&partitioned, pieces.collect())?;
         let [own, mut rows] = partitioned;
         let mut looked_up = std::mem::take(&mut rows.sides);
         let mut runs = PartRuns::new(parts.begun_again, cut.scanned_by_all());
+        let partitions: Vec<usize> = joins.into_iter().map(|(partition, _)| partition).collect();
         let mut reports: [Option<RunReport>; 2] = [None, None];
         let fetch = pipeline.fetch_in_any_order();
-        for partition in 0..number {
-            // The memory of the previous partition is freed before the next one is joined.
+        for (number, partition) in partitions.iter().enumerate() {
+            // The memory of the previous join is freed before the next one.
             sides[cut.side()] = SideRows::not_built();
             let mut building = PartRuns::new(parts.begun_again, 0);
             let work = (build, plans.build.second.clone(), None, true);
@@ -73,9 +93,13 @@ impl Executor<'_> {
             sides[cut.side()] = matches?;
             let view = rows_of_part(cut, &sides[cut.side()])?;
             let work = (pipeline, plan.clone(), view, keep);
-            let last = partition + 1 == number;
-            sides = self.run_over(&mut runs, work, sides, last).await?;
-            [&own, &rows].into_iter().for_each(|side| side.discard(partition));
+            let next = partitions.get(number + 1);
+            sides = self.run_over(&mut runs, work, sides, next.is_none()).await?;
+            if next != Some(partition) {
+                [&own, &rows]
+                    .into_iter()
+                    .for_each(|side| side.discard(*partition));
+            }
             if runs.left(fetch) == Some(0) {
                 break;
             }

@@ -92,6 +92,7 @@ impl Facts {
         };
         let mut facts = vec![source(pipeline)];
         facts.extend(joins(pipeline, columns));
+        facts.extend(join_costs(pipeline));
         // Conditions that only test for an entry of a group table or a match are not shown.
         let of_entries = |filter: &&Expr| match filter.kind() {
             ExprKind::Member { build_side, .. } => pipeline.row_sides.contains(build_side),
@@ -372,6 +373,30 @@ fn joins(pipeline: PipelineRef<'_>, columns: &Schema) -> Option<Fact> {
         }
     });
     Fact::list("joins", values.collect())
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// The predicted times of the algorithms of its joins, besides reading the columns of both sides once.
+fn join_costs(pipeline: PipelineRef<'_>) -> Option<Fact> {
+    let sides = pipeline.build_sides.iter().enumerate();
+    let values = sides.filter_map(|(number, side)| {
+        let costs = side.costs?;
+        let algorithms = [
+            ("hash", costs.hash),
+            ("radix", costs.radix),
+            ("triton", Some(costs.triton)),
+            ("multipass", Some(costs.multipass)),
+        ];
+        let times = algorithms.into_iter().map(|(algorithm, seconds)| match seconds {
+            Some(seconds) => format!("{algorithm} {}", milliseconds(duration(seconds))),
+            None => format!("{algorithm} exceeds device memory"),
+        });
+        Some(format!("d{number}: {}", times.collect::<Vec<_>>().join(", ")))
+    });
+    Fact::list("join costs", values.collect())
 }
 
 /// Late-materialised strings, which are only returned.

@@ -44,7 +44,7 @@ pub use key_scan::KeyScan;
 pub use out_of_core_memory::OutOfCoreMemory;
 pub(crate) use partition::{Buckets, HASH_SHIFT, Partition, ROW_COLUMNS, Slices, counting, in_slice};
 pub(crate) use pipeline::key_name;
-pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, ScannedTable};
+pub use pipeline::{Build, BuildSide, JoinCosts, Pipeline, PipelineSource, Prediction, ScannedTable};
 pub use pipeline_graph::{Edge, PipelineGraph, PipelineId, PipelineRef};
 pub use plan_key::PlanKey;
 pub use pruned_chunks::PrunedChunks;

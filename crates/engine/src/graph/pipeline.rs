@@ -111,6 +111,20 @@ pub struct Prediction {
     pub cpu: Duration,
 }
 
+/// Seconds that the cost model predicts for the algorithms of a join, without reading the columns of both
+/// sides once (`joins/costs.rs`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JoinCosts {
+    /// One table in device memory, probed in the order of the scan; `None` if it does not fit.
+    pub hash: Option<f64>,
+    /// The same after rows were partitioned in device memory; `None` if these do not fit.
+    pub radix: Option<f64>,
+    /// Both sides are partitioned once, and stored.
+    pub triton: f64,
+    /// Both sides are read once per partition.
+    pub multipass: f64,
+}
+
 impl Pipeline {
     /// A pipeline over all rows of a source with this schema, without build sides.
     pub(crate) fn new(source: PipelineSource, schema: SchemaRef, plan: PipelinePlan) -> Self {
@@ -221,6 +235,8 @@ pub struct BuildSide {
     pub rows: Option<u64>,
     /// Whether it is predicted to exceed device memory, so that the join runs in partitions.
     pub exceeds_memory: bool,
+    /// The predicted times of the join's algorithms, if a pipeline builds it and its table exceeds the cache.
+    pub costs: Option<JoinCosts>,
     /// Key under which a refusal of its rows at run time is remembered, for all pipelines that look them up.
     pub shape: Option<PlanKey>,
     /// Key of its rows, with constants, under which the range of its keys is remembered.
@@ -265,6 +281,7 @@ impl BuildSide {
             unique,
             rows: None,
             exceeds_memory: false,
+            costs: None,
             shape: None,
             rows_key: None,
             key_scan: None,

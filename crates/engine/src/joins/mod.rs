@@ -30,6 +30,7 @@
 //! | the choice of the algorithm: host or device | `placement/assessment.rs` (`choose_builds`) |
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
 //! | the choice of the algorithm: in memory or out of core | `choose`, in this module |
+//! | predicted times of all algorithms | `joins/costs.rs` |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
 //! | selection of the out-of-core joins and groups of a pipeline, and its restriction to one partition | `joins/out_of_core.rs`, `graph/partition.rs` |
 //! | partitions of an out-of-core join: ranges of the key, or of its hash | `execution/cut.rs` |
@@ -43,10 +44,12 @@
 //! joins) and 4 (partitioned joins).
 
 pub(crate) mod build_table;
+pub(crate) mod costs;
 pub(crate) mod out_of_core;
 pub(crate) mod pairs;
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef};
+use costs::{DeviceRates, costs};
 use galatea_codegen::SinkPlan;
 use out_of_core::PartitionedState;
 
@@ -102,14 +105,26 @@ impl JoinAlgorithm {
     }
 }
 
+/// The tuning policies of this module.
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
+    vec![costs::AccessCosts::listed(), costs::OutOfCoreCosts::listed()]
+}
+
 /// Chooses between the algorithms for build side number `side` of a pipeline, which another pipeline builds
-/// with `rows` predicted rows: [`JoinAlgorithm::OutOfCore`] if it exceeds `memory` bytes of device memory.
-/// The size of a row is a lower bound. If the prediction is too low, a run fails for lack of memory and is
-/// repeated in partitions.
-pub(crate) fn choose(graph: &mut PipelineGraph, (id, side): (PipelineId, usize), rows: f64, memory: u64) {
+/// with `rows` predicted rows: [`JoinAlgorithm::OutOfCore`] if it exceeds device memory. The size of a row is
+/// a lower bound. If the prediction is too low, a run fails for lack of memory and is repeated in partitions.
+pub(crate) fn choose(
+    graph: &mut PipelineGraph,
+    (id, side): (PipelineId, usize),
+    rows: f64,
+    rates: &DeviceRates,
+) {
     let Some(build) = graph.pipeline(id).build(side) else {
         return;
     };
     let least = rows * out_of_core::least_row_bytes(&build.plan.sink) as f64;
-    graph.pipeline_mut(id).build_sides[side].exceeds_memory = least > memory as f64;
+    let costs = costs(graph.pipeline(id), side, rows, rates);
+    let side = &mut graph.pipeline_mut(id).build_sides[side];
+    side.exceeds_memory = least > rates.memory as f64;
+    side.costs = costs;
 }

@@ -5,6 +5,7 @@
 use crate::graph::{
     OutOfCoreMemory, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, ROW_COLUMNS, in_slice,
 };
+use arrow::datatypes::DataType;
 use galatea_codegen::{AlignedSide, Marking, PartitionPasses, RowOrder, SinkPlan};
 use galatea_expression::{BuildPart, Expr, ExprKind};
 
@@ -464,12 +465,18 @@ pub(crate) fn least_row_bytes(sink: &SinkPlan) -> u64 {
 /// Bytes of the slot, the rank and the list entry of a row.
 const LIST_BYTES: u64 = 12;
 
+/// Bytes of a value, from the width of its type.
+pub(crate) fn value_bytes(data_type: &DataType) -> u64 {
+    data_type
+        .primitive_width()
+        .map_or(CODE_BYTES, |bytes| bytes as u64)
+}
+
 /// Bytes of the columns of a row, from the widths of their types.
 fn column_bytes(sink: &SinkPlan) -> u64 {
     let width = |(_, column): &(usize, Expr)| {
-        let width = column.data_type().primitive_width();
         // A bit for NULL, rounded up.
-        1 + width.map_or(CODE_BYTES, |bytes| bytes as u64)
+        1 + value_bytes(column.data_type())
     };
     sink.keyed()
         .map_or(0, |(_, columns)| columns.iter().map(width).sum())

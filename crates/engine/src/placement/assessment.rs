@@ -17,6 +17,7 @@ use crate::graph::{
 };
 use crate::history::OneTime;
 use crate::joins;
+use crate::joins::costs::DeviceRates;
 use crate::session::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_base::reason::{Basis, Reason};
@@ -361,7 +362,11 @@ impl<'a> Assessment<'a> {
         let engine = self.session.engine();
         let refusal = |shape| engine.history().refusal(shape);
         let device = engine.opened(self.config);
-        let memory = device.map(|device| device.device().budget().limit());
+        let rates = device.map(|device| DeviceRates {
+            machine: device.machine(),
+            link: device.link_rate(),
+            memory: device.device().budget().limit(),
+        });
         let of_files = matches!(graph.pipeline(id).source, PipelineSource::Files { .. });
         for number in 0..graph.pipeline(id).build_sides.len() {
             let side = &graph.pipeline(id).get().build_sides[number];
@@ -392,8 +397,8 @@ impl<'a> Assessment<'a> {
             side.rows_key = is_remembered.then(|| self.keys.build_side_rows(side));
             if build.is_some() {
                 let rows = self.estimator.rows(side.plan.plan());
-                if let Some(memory) = memory {
-                    joins::choose(graph, (id, number), rows, memory);
+                if let Some(rates) = &rates {
+                    joins::choose(graph, (id, number), rows, rates);
                 }
                 continue;
             }

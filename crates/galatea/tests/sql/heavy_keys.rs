@@ -179,3 +179,68 @@ async fn existence_lookups_count_keys_instead_of_rows() {
         }
     }
 }
+
+/// Tables with a key that is heavy on some side. A Triton join partitions them once.
+fn stored(shape: [(i64, i64); 2], memory: &str) -> Pair {
+    let [build, probe] = shape;
+    pair_with(
+        memory,
+        "triton",
+        skewed(build.0, build.1),
+        skewed(probe.0, probe.1),
+    )
+}
+
+/// Checks that each side is partitioned once. Returns the partitions as EXPLAIN ANALYZE shows them.
+async fn partitioned_once(pair: &Pair, sql: &str, context: &str) -> String {
+    pair.check(sql, true, context).await;
+    let shown = text(pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(
+        shown.contains("sides partitioned once"),
+        "{context}\n{sql}\n{shown}"
+    );
+    shown
+}
+
+#[tokio::test]
+async fn rows_of_a_heavy_key_are_joined_in_parts_of_partitions() {
+    for (context, shape) in [("build", BUILD), ("probe", PROBE), ("both", BOTH)] {
+        let pair = stored(shape, "512 KiB");
+        for condition in ["", CONDITIONS[0]] {
+            let from = format!("FROM l JOIN r ON l.k = r.k{condition}");
+            for sql in [
+                format!("SELECT count(*), sum(l.v), sum(r.v), min(r.paid) {from}"),
+                format!("SELECT l.small, r.open, count(*), sum(r.v) {from} GROUP BY l.small, r.open"),
+            ] {
+                let shown = partitioned_once(&pair, &sql, context).await;
+                assert!(
+                    shown.contains("joins because of rows with equal keys"),
+                    "{context}\n{sql}\n{shown}"
+                );
+            }
+        }
+    }
+}
+
+/// The rows of a preserved side are divided. The rows of the other side are not.
+#[tokio::test]
+async fn preserved_rows_of_a_heavy_key_are_joined_in_parts_of_partitions() {
+    let pair = stored(PROBE, "512 KiB");
+    for from in [
+        "FROM l LEFT JOIN r ON l.k = r.k",
+        "FROM l LEFT JOIN r ON l.k = r.k AND r.v - l.v = 0",
+    ] {
+        let sql = format!("SELECT count(*), sum(l.v), sum(r.v), count(r.k) {from}");
+        pair.check(&sql, true, from).await;
+    }
+    for exists in ["EXISTS", "NOT EXISTS"] {
+        let sql = format!(
+            "SELECT count(*), sum(l.v) FROM l WHERE {exists} (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)"
+        );
+        let shown = partitioned_once(&pair, &sql, exists).await;
+        assert!(
+            shown.contains("joins because of rows with equal keys"),
+            "{sql}\n{shown}"
+        );
+    }
+}

@@ -35,6 +35,7 @@ mod file_types;
 mod files;
 #[path = "../../../bench/src/random/files.rs"]
 mod files_of_tables;
+mod forced_algorithms;
 mod front;
 mod front_parts;
 mod groups;

@@ -287,7 +287,8 @@ async fn out_of_core_join_of_degenerate_sides() {
     pair.check(nulls, false, "NULL keys").await;
 }
 
-/// EXPLAIN shows the algorithm of a join before a run, by the rows of the build side and device memory.
+/// EXPLAIN shows the algorithm of a join before a run, by the rows of the build side and device memory, and
+/// the predicted times of all algorithms.
 #[tokio::test]
 async fn explain_shows_planned_out_of_core_joins() {
     for (memory, planned) in [("256 KiB", "out of core"), ("64 MiB", "")] {
@@ -312,7 +313,40 @@ async fn explain_shows_planned_out_of_core_joins() {
             pair.check("SELECT sum(v) FROM r", true, memory).await;
             let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
             assert!(plan.contains(expected), "{memory}\n{sql}\n{plan}");
+            // Both build sides fit the cache of the emulated device.
+            let costs = plan.split("join costs=").nth(1);
+            assert_eq!(costs.is_some(), !planned.is_empty(), "{memory}\n{sql}\n{plan}");
+            if let Some(costs) = costs {
+                for shown in [
+                    "hash exceeds device memory",
+                    "radix exceeds",
+                    "triton ",
+                    "multipass ",
+                ] {
+                    assert!(costs.contains(shown), "{shown}\n{sql}\n{plan}");
+                }
+            }
         }
+    }
+}
+
+/// A build side beyond the cache of the emulated device, 4 MiB, that fits its memory.
+#[tokio::test]
+async fn explain_shows_the_time_of_each_join_algorithm() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("64 MiB")]);
+    pair.table("r", &[table(300_000, false, |row| row * 7919 % 300_000)]);
+    pair.check("SELECT sum(v) FROM r", true, "opens the device").await;
+    let sql = "EXPLAIN SELECT sum(r.v + s.v), max(r.paid), max(s.paid) FROM r AS s JOIN r ON s.k = r.k";
+    let plan = text(&pair, sql).await;
+    let costs = plan.split("join costs=").nth(1);
+    let costs = costs.unwrap_or_else(|| panic!("no costs\n{plan}"));
+    for algorithm in ["hash ", "radix ", "triton ", "multipass "] {
+        let time = costs.split(algorithm).nth(1);
+        let time = time.unwrap_or_else(|| panic!("{algorithm}\n{plan}"));
+        assert!(
+            time.starts_with(|first: char| first.is_ascii_digit()),
+            "{algorithm}\n{plan}"
+        );
     }
 }
 
