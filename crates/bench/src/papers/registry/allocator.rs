@@ -36,8 +36,7 @@ pub(super) const FIGURES: &[Entry] = &[
         "a thread for every free page",
         "with 1 % free and no page left at the end, CoRW is still ahead of Ouroboros by a big margin",
         shared("drain", "free-share", "allocator free-share"),
-    )
-    .pending("the committed run is older than this part of the experiment"),
+    ),
     figure(
         "8",
         "number of threads, allocation",
