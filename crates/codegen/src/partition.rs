@@ -202,7 +202,7 @@ impl PipelinePlan {
 fn is_by_position(expression: &Expr) -> bool {
     let by_position = matches!(
         expression.kind(),
-        ExprKind::RowNumber | ExprKind::TableRow | ExprKind::LateMaterialised(_)
+        ExprKind::RowNumber | ExprKind::LateMaterialised(_)
     );
     by_position || expression.children().into_iter().any(is_by_position)
 }

@@ -1,14 +1,17 @@
 //! Counts the rows of partitions before a pipeline runs out of core. Executions of one cached plan over the
 //! same tables count once.
 
+use super::cut::Cut;
 use super::error::Failure;
 use super::executor::Executor;
 use super::shared_builds::SharedBuilds;
-use crate::graph::{CountInputs, KeptCounts, PipelineRef, PipelineSource, counting};
+use crate::graph::{CountInputs, KeptCounts, OutOfCoreMemory, PipelineRef, PipelineSource, counting};
 use crate::joins::build_table::SideRows;
 use crate::results::queue::ResultQueue;
 use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::sum;
 use arrow::datatypes::{Int32Type, Int64Type};
+use galatea_codegen::PipelinePlan;
 use galatea_expression::{BUCKETS, Expr};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -35,6 +38,24 @@ impl Executor<'_> {
             }
         }
         Ok(rows)
+    }
+
+    /// The maximum number of rows of a pipeline that reach its sink in all partitions of its rows. If the
+    /// sink has a slot for each match of the join, they are counted.
+    pub(super) async fn rows_of_sink(&self, pipeline: PipelineRef<'_>, cut: &Cut) -> Result<u64, Failure> {
+        if !cut.state.has_slots(pipeline) {
+            return Ok(cut.scanned_by_all());
+        }
+        let mut graph = pipeline.graph().clone();
+        let counting = graph.pipeline_mut(pipeline.id());
+        counting.plan = PipelinePlan::counts(pipeline.plan.filters.clone(), None);
+        counting.fetch = None;
+        counting.out_of_core = OutOfCoreMemory::default();
+        let batches = self
+            .counted(graph.pipeline(pipeline.id()), &pipeline.counts)
+            .await?;
+        let rows = |batch: &RecordBatch| sum(batch.column(0).as_primitive::<Int64Type>()).unwrap_or(0);
+        Ok(batches.iter().map(|batch| rows(batch) as u64).sum())
     }
 
     /// The rows that a counting pipeline returns, or that it returned in an earlier execution over the same

@@ -1,52 +1,23 @@
 //! The partitions of state that is computed out of core: build sides and groups.
 //!
-//! A partition is a range of buckets of the key. Buckets are ranges of hashes, or ranges of the key itself. A
-//! build side has ranges of its key if the key is an integer column of a table, and if the table is in the
-//! order of the key, or if groups need arrays by key. Zone maps then skip the chunks of other partitions, so
-//! each chunk of a table in this order is read in one or two partitions. All build sides that rows look up by
-//! this key have the same partitions. For hashes, rows of a build side are counted first, and groups are
-//! estimated.
+//! A partition is a range of buckets of the key. Buckets are ranges of hashes, or ranges of the key itself
+//! (`key_partitions.rs`). For hashes, rows of a build side are counted first, and groups are estimated.
 
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS};
 use super::hash_ranges::{BucketRows, EqualRanges, HashRange, RangedSide};
+use super::key_partitions::KeyPartitions;
 use crate::aggregate::partitions::{counting_groups, estimated_groups, groups_in, slot_bytes};
 use crate::config::JoinAlgorithm;
 use crate::device::RunError;
-use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, PipelineSource, Slices};
-use crate::joins::out_of_core::{PartitionedState, key_bytes, key_in_groups, row_bytes, spreads};
+use crate::graph::{Buckets, Partition, PipelineGraph, PipelineId, PipelineRef, Slices};
+use crate::joins::out_of_core::{PartitionedState, key_bytes, key_in_groups, row_bytes, rows_in, spreads};
 use arrow::array::AsArray;
 use arrow::compute::sum;
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use galatea_codegen::{AlignedSide, SinkPlan};
+use arrow::datatypes::{Int32Type, Int64Type};
+use galatea_codegen::SinkPlan;
 use galatea_expression::BUCKETS;
-use galatea_store::KeyZones;
 use std::iter::zip;
-
-/// Maximum number of keys in a partition: indices of arrays have 32 bits.
-const MAX_KEYS: u64 = 1 << 30;
-
-/// Factor of the memory of a partition for arrays by key, because their size is exact.
-const KEYS_MEMORY: u64 = 2;
-
-/// The keys of a build side.
-struct SideKeys {
-    /// The least and the greatest key, or bounds of them.
-    bounds: [i64; 2],
-    /// Bytes of the arrays for each key.
-    entry: u64,
-    /// Whether its rows need arrays by key.
-    by_key: bool,
-    /// Whether its rows are in the order of the key.
-    ordered: bool,
-}
-
-/// Whether values of this type are integers of at most 64 bits on the device.
-fn is_ordered(data_type: &DataType) -> bool {
-    use DataType::{Date32, Date64, Time32, Time64, Timestamp, UInt64};
-    data_type.is_integer() && *data_type != UInt64
-        || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
-}
 
 /// State that is computed one partition at a time.
 pub(super) struct Cut {
@@ -79,30 +50,6 @@ pub(super) struct HashPartitions {
     /// Whether matches of rows of the probe side, and of the build side, are merged over slices of the other
     /// side.
     numbered: [bool; 2],
-}
-
-/// Partitions by the value of an integer key. Chunks of a table in the order of the key are read in few
-/// partitions, and arrays by key need no hash table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KeyPartitions {
-    /// The least key.
-    least: i64,
-    /// Binary logarithm of the number of keys in a partition.
-    shift: u32,
-    /// Number of partitions.
-    number: u32,
-}
-
-impl KeyPartitions {
-    /// The partitions of the keys from `least` to `greatest` with arrays of at most `bytes` bytes, `entry`
-    /// for each key; `None` if there are too many.
-    fn new([least, greatest]: [i64; 2], entry: u64, bytes: u64) -> Option<Self> {
-        let keys = (bytes / entry.max(1)).clamp(1, MAX_KEYS);
-        let shift = keys.ilog2();
-        let span = u64::try_from(i128::from(greatest) - i128::from(least)).ok()?;
-        let number = u32::try_from(span >> shift).ok()?.checked_add(1)?;
-        (number < BUCKETS).then_some(Self { least, shift, number })
-    }
 }
 
 impl HashPartitions {
@@ -148,7 +95,7 @@ impl Cut {
     }
 
     /// Whether matches of rows of the probe side, and of the build side, are merged over slices of the other
-    /// side.
+    /// side, when both sides are read once per partition.
     pub(super) fn numbered(&self) -> [bool; 2] {
         match &self.partitions {
             Partitions::Hashes(hashes) => hashes.numbered,
@@ -335,8 +282,13 @@ impl Executor<'_> {
         join: PartitionedState,
         bytes: u64,
     ) -> Result<Cut, Failure> {
-        let Some(keys) = self.by_keys(pipeline, join, bytes).await? else {
+        let Some((sides, keys)) = self.by_keys(pipeline, join, bytes).await? else {
             return self.by_hashes(pipeline, join, bytes).await;
+        };
+        let keys = Cut {
+            state: join,
+            sides,
+            partitions: Partitions::Keys(keys),
         };
         let build = join.build(pipeline);
         if build.is_none_or(|build| matches!(build.plan.sink, SinkPlan::BuildGroups { .. })) {
@@ -360,104 +312,6 @@ impl Executor<'_> {
             true => hashes,
             false => keys,
         })
-    }
-
-    /// Whether the rows that probe the build side of a join are scanned in the order of the key.
-    async fn probes_in_order(
-        &self,
-        pipeline: PipelineRef<'_>,
-        join: PartitionedState,
-    ) -> Result<bool, Failure> {
-        use PipelineSource::{Files, Stored};
-        let column = join.keys(pipeline).and_then(|[_, key]| key.as_column());
-        let (Some(column), Stored(_) | Files { .. }) = (column, &pipeline.source) else {
-            return Ok(false);
-        };
-        let zones = self.zones_of(pipeline, column).await?;
-        Ok(zones.is_some_and(|(zones, _)| zones.are_ordered()))
-    }
-
-    /// The zones of a column of a pipeline's table, and the number of rows.
-    async fn zones_of(
-        &self,
-        pipeline: PipelineRef<'_>,
-        column: usize,
-    ) -> Result<Option<(KeyZones, u64)>, Failure> {
-        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
-        let at = plan.columns().iter().position(|source| *source == column);
-        let view = self.view(pipeline, &plan, &[], None).await?;
-        let column = at.and_then(|at| view.columns.get(at));
-        let zones = column.and_then(|column| KeyZones::of(column, 0..column.chunks.len()));
-        Ok(zones.map(|zones| (zones, view.rows)))
-    }
-
-    /// Partitions by the key; `None` if it is no integer column, or if rows are in another order and need not
-    /// be in arrays by key.
-    async fn by_keys(
-        &self,
-        pipeline: PipelineRef<'_>,
-        join: PartitionedState,
-        bytes: u64,
-    ) -> Result<Option<Cut>, Failure> {
-        let (PartitionedState::Lookup(side), Some([_, wanted])) = (join, join.keys(pipeline)) else {
-            return Ok(None);
-        };
-        let Some(own) = self.keys_of(pipeline, side).await? else {
-            return Ok(None);
-        };
-        if !own.by_key && !own.ordered {
-            return Ok(None);
-        }
-        let mut all = vec![(side, own)];
-        for other in 0..pipeline.build_sides.len() {
-            let join = PartitionedState::Lookup(other);
-            if other != side
-                && matches!(join.keys(pipeline), Some([_, key]) if key == wanted)
-                && let Some(keys) = self.keys_of(pipeline, other).await?
-            {
-                all.push((other, keys));
-            }
-        }
-        let entry = all.iter().map(|(_, keys)| keys.entry).sum();
-        let least = all.iter().map(|(_, keys)| keys.bounds[0]).min().unwrap_or(0);
-        let greatest = all.iter().map(|(_, keys)| keys.bounds[1]).max().unwrap_or(0);
-        let partitions = KeyPartitions::new([least, greatest], entry, KEYS_MEMORY * bytes);
-        Ok(partitions.map(|partitions| Cut {
-            state: join,
-            sides: all.iter().map(|(side, _)| *side).collect(),
-            partitions: Partitions::Keys(partitions),
-        }))
-    }
-
-    /// The keys of a build side, if it is built from a table with an integer column as its key.
-    async fn keys_of(&self, pipeline: PipelineRef<'_>, side: usize) -> Result<Option<SideKeys>, Failure> {
-        use PipelineSource::{Files, Stored};
-        let Some(build) = PartitionedState::Lookup(side).build(pipeline) else {
-            return Ok(None);
-        };
-        let by_key = matches!(build.plan.sink, SinkPlan::BuildGroups { .. });
-        let key = build.plan.key_of(AlignedSide::Own);
-        let Some((key, column)) = key.and_then(|key| Some((key, key.as_column()?))) else {
-            return Ok(None);
-        };
-        if !is_ordered(key.data_type()) || !matches!(build.source, Stored(_) | Files { .. }) {
-            return Ok(None);
-        }
-        let Some((zones, rows)) = self.zones_of(build, column).await? else {
-            return Ok(None);
-        };
-        let bounds = [zones.least, zones.greatest].map(i64::try_from);
-        let [Ok(least), Ok(greatest)] = bounds else {
-            return Ok(None);
-        };
-        // A hash table has 2 to 4 slots for each row. Arrays with more entries than that take more memory.
-        let dense = i128::from(greatest) - i128::from(least) <= 4 * i128::from(rows);
-        Ok((by_key || dense).then(|| SideKeys {
-            bounds: [least, greatest],
-            entry: key_bytes(&build.plan.sink),
-            by_key,
-            ordered: zones.are_ordered(),
-        }))
     }
 
     /// Partitions by the hash of the key: each consists of the maximum number of consecutive buckets, of
@@ -492,13 +346,11 @@ impl Executor<'_> {
                 self.rows_by_hash(probe, filters, key, &pipeline.counts).await?
             }
         };
-        let most = bytes / row_bytes(&build.plan.sink);
+        let most = rows_in(bytes, row_bytes(&build.plan.sink));
         let most = match key_in_groups(build, own) {
-            Some((groups, _)) => most.min(groups_in(&groups.plan.sink, bytes)),
+            Some((groups, _)) => most.min(rows_in(groups_in(&groups.plan.sink, bytes), 1)),
             None => most,
         };
-        // A power of two needs no additional slots.
-        let most = 1u64 << most.max(1).ilog2();
         let rows: u64 = build_rows.iter().sum();
         let takes_slot_per_key = match build.plan.sink {
             // A repeated key is refused.
@@ -526,11 +378,8 @@ impl Executor<'_> {
         let too_many = |rows| self.too_many(rows, bytes, row_bytes(&build.plan.sink));
         let (ranges, pairs) = sides.ranges().map_err(too_many)?;
         let [keeps_probe, keeps_build] = join.preserved(pipeline);
-        // A row of a preserved side is returned by its matches among all rows of the other side, and a marked
-        // match has a bit.
-        let may_divide = |keeps_other: bool| {
-            join == PartitionedState::Pairs && !keeps_other && !join.marks_matches(pipeline)
-        };
+        // In an outer join with conditions, each match has a bit, and a heavy key has too many matches.
+        let may_divide = join == PartitionedState::Pairs && !join.marks_matches(pipeline);
         let build_side = RangedSide {
             rows: &build_rows,
             // Both sides of a multimap join are on the device, with rows of the next partition.
@@ -538,7 +387,8 @@ impl Executor<'_> {
                 PartitionedState::Pairs => most / 2,
                 _ => most,
             },
-            may_divide: may_divide(keeps_probe),
+            may_divide,
+            is_preserved: keeps_build,
         };
         let probe_side = RangedSide {
             rows: &probe_rows,
@@ -546,7 +396,8 @@ impl Executor<'_> {
                 PartitionedState::Pairs => probe_most / 2,
                 _ => u64::MAX,
             },
-            may_divide: may_divide(keeps_build),
+            may_divide,
+            is_preserved: keeps_probe,
         };
         let are_sliced = |of: fn(&Slices) -> bool| ranges.iter().any(|range| of(&range.slices));
         let numbered = [

@@ -166,6 +166,9 @@ pub(super) struct EqualRanges {
     pub(super) most: [u64; 2],
     /// Number of joins of these rows: more than one for a range with more rows.
     pub(super) joins: u64,
+    /// Whether rows of the probe side, and of the build side, are joined with the other side in several parts
+    /// and preserved: their matches in all parts are merged.
+    pub(super) numbered: [bool; 2],
     /// Number of rows of both sides that all joins read.
     read: u64,
 }
@@ -179,6 +182,8 @@ pub(super) struct RangedSide<'a> {
     pub(super) most: u64,
     /// Whether the rows of a range may be joined in several parts, each with all rows of the other side.
     pub(super) may_divide: bool,
+    /// Whether the join preserves its rows.
+    pub(super) is_preserved: bool,
 }
 
 impl RangedSide<'_> {
@@ -208,8 +213,11 @@ impl EqualRanges {
 
     fn new(number: u32, build: RangedSide<'_>, probe: RangedSide<'_>) -> Option<Self> {
         let (mut joins, mut read) = (0u64, 0u64);
+        let mut numbered = [false; 2];
         for (own, others) in zip(build.ranges(number), probe.ranges(number)) {
             let (own_parts, other_parts) = (build.parts(own)?, probe.parts(others)?);
+            numbered[0] |= probe.is_preserved && own_parts > 1;
+            numbered[1] |= build.is_preserved && other_parts > 1;
             joins = joins.saturating_add(own_parts.saturating_mul(other_parts));
             let rows = own.saturating_mul(other_parts);
             read = read.saturating_add(rows.saturating_add(others.saturating_mul(own_parts)));
@@ -218,6 +226,7 @@ impl EqualRanges {
             number,
             most: [build.most, probe.most],
             joins,
+            numbered,
             read,
         })
     }
@@ -287,6 +296,7 @@ mod tests {
             rows: &even,
             most,
             may_divide: false,
+            is_preserved: false,
         };
         let ranges = |build, probe| EqualRanges::of(side(build), side(probe));
         let number = |build, probe| ranges(build, probe).map(|ranges| ranges.number);
@@ -308,6 +318,7 @@ mod tests {
             rows,
             most: 128,
             may_divide,
+            is_preserved: false,
         };
         let ranges = EqualRanges::of(side(&heavy, true), side(&even, false)).expect("ranges");
         let parts = (1000 + u64::from(BUCKETS / ranges.number - 1)).div_ceil(128);
@@ -316,5 +327,15 @@ mod tests {
         assert_eq!(EqualRanges::of(side(&heavy, false), side(&even, true)), None);
         let both = EqualRanges::of(side(&heavy, true), side(&heavy, true)).expect("ranges");
         assert_eq!(both.joins, u64::from(both.number) - 1 + parts * parts);
+        let preserved = |side| RangedSide {
+            is_preserved: true,
+            ..side
+        };
+        let heavy = || side(&heavy, true);
+        let numbered = |build, probe| EqualRanges::of(build, probe).map(|ranges| ranges.numbered);
+        let even = || side(&even, true);
+        assert_eq!(numbered(heavy(), preserved(even())), Some([true, false]));
+        assert_eq!(numbered(preserved(even()), heavy()), Some([false, true]));
+        assert_eq!(numbered(preserved(heavy()), even()), Some([false; 2]));
     }
 }

@@ -27,6 +27,7 @@ mod gathered;
 mod graph_cache;
 mod hash_ranges;
 mod join_run;
+mod key_partitions;
 mod key_ranges;
 mod key_scans;
 mod launch_loop;

@@ -217,13 +217,17 @@ impl Executor<'_> {
         let rows_of_sink = match (&view, row_cut) {
             _ if of_sink == 1 => 0,
             (Some(view), _) => view.rows,
-            (None, cut) => cut.map_or(0, Cut::scanned_by_all),
+            (None, Some(cut)) => self.rows_of_sink(pipeline, cut).await?,
+            (None, None) => 0,
         };
         let mut runs = PartRuns::new(begun_again, rows_of_sink);
         // Each partition returns its first rows in an order, among which an operator above chooses.
         let fetch = pipeline.fetch_in_any_order();
         // The matches of preserved rows in earlier slices.
-        let mut marks = self.slice_marks(pipeline, row_cut).await?;
+        let mut marks = match row_cut {
+            Some(cut) => self.slice_marks(pipeline, cut.state, cut.numbered()).await?,
+            None => None,
+        };
         // The partitions of the current build sides.
         let mut made = Vec::new();
         for number in 0..all_parts {
@@ -249,7 +253,10 @@ impl Executor<'_> {
                     if cut.state == PartitionedState::Pairs
                         && let Some(seen) = marks.take()
                     {
-                        let (merged, matches) = self.merge_slice(seen, rows, (cut, *number_of_part)).await?;
+                        let (merged, matches) = {
+                            let last = cut.last_slices(*number_of_part);
+                            self.merge_slice(seen, rows, (*number_of_part, last)).await?
+                        };
                         (marks, rows) = (Some(merged), matches);
                     }
                     sides[*number] = Some(rows);

@@ -1,12 +1,12 @@
 //! The matches of preserved rows over the slices of the other side of a join, between the runs over two
 //! slices ([`Pairs::merge`](crate::joins::pairs::Pairs::merge)).
 
-use super::cut::Cut;
 use super::error::Failure;
 use super::executor::Executor;
 use crate::device::RunError;
 use crate::graph::PipelineRef;
 use crate::joins::build_table::SideRows;
+use crate::joins::out_of_core::PartitionedState;
 use crate::joins::pairs::SeenRows;
 
 /// The preserved rows of a join that had a match in earlier slices.
@@ -17,19 +17,17 @@ pub(super) struct SliceMarks {
 }
 
 impl Executor<'_> {
-    /// No matches yet, of a join in these partitions; `None` if no matches are merged.
+    /// No matches yet, of a join; `numbered`: whether rows of the probe side, and of the build side, are
+    /// preserved and joined with slices of the other side. `None` if neither is.
     pub(super) async fn slice_marks(
         &self,
         pipeline: PipelineRef<'_>,
-        cut: Option<&Cut>,
+        join: PartitionedState,
+        numbered: [bool; 2],
     ) -> Result<Option<SliceMarks>, Failure> {
-        let Some((cut, (probe, side))) = cut.and_then(|cut| Some((cut, cut.state.probe(pipeline)?))) else {
+        let Some((probe, side)) = join.probe(pipeline).filter(|_| numbered != [false; 2]) else {
             return Ok(None);
         };
-        let numbered = cut.numbered();
-        if numbered == [false; 2] {
-            return Ok(None);
-        }
         let mut rows = [None; 2];
         for (number, side) in [Some(probe), probe.build(side)].into_iter().enumerate() {
             if let Some(side) = side.filter(|_| numbered[number]) {
@@ -47,12 +45,14 @@ impl Executor<'_> {
         }))
     }
 
-    /// Merges the matches of a partition, which are the rows of a pipeline, with those of earlier ones.
+    /// Merges the matches of partition number `part`, which are the rows of a pipeline, with those of earlier
+    /// ones. `last`: no later slice of the other side follows, for its rows of the probe side and of the
+    /// build side.
     pub(super) async fn merge_slice(
         &self,
         mut marks: SliceMarks,
         matches: SideRows,
-        (cut, part): (&Cut, usize),
+        (part, last): (usize, [bool; 2]),
     ) -> Result<(SliceMarks, SideRows), Failure> {
         // All partitions are joined again for each partition of another join.
         if marks.part.is_some_and(|before| part <= before) {
@@ -62,7 +62,6 @@ impl Executor<'_> {
         let runtime = self.session.engine().device(self.config);
         let runtime = runtime.map_err(RunError::Unsupported)?;
         let priority = self.config.priority.of_stream(false);
-        let last = cut.last_slices(part);
         let merged = tokio::task::spawn_blocking(move || {
             let streams = runtime.take_streams(priority)?;
             if let SideRows::Built(table) = &matches {

@@ -82,6 +82,7 @@ impl Executor<'_> {
         };
         let started = Instant::now();
         let before = self.spilled();
+        let rows_of_sink = self.rows_of_sink(pipeline, cut).await?;
         let Some(sides) = if_stored(self.partition(pipeline, cut, &plan, memory).await)? else {
             return Ok(None);
         };
@@ -91,7 +92,7 @@ impl Executor<'_> {
         );
         let (output, mut report) = match cut.state {
             PartitionedState::Pairs => {
-                self.join_pairs(pipeline, keep, (cut, ranges, &plan), sides, parts)
+                self.join_pairs(pipeline, keep, (cut, ranges, &plan), sides, (parts, rows_of_sink))
                     .await?
             }
             _ => {
@@ -137,7 +138,9 @@ impl Executor<'_> {
                 self.triton_is_faster(probe, (hashes, ranges), plan, memory)
             }
         };
-        let plan = cut.state.triton(pipeline, ranges.number, hashes.most);
+        let plan = cut
+            .state
+            .triton(pipeline, (ranges.number, ranges.numbered), hashes.most);
         plan.filter(is_chosen).map(|plan| (hashes, ranges, plan))
     }
 

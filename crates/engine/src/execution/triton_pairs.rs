@@ -7,8 +7,8 @@
 //!
 //! Both sides of a partition are on the device at the same time: a match refers to a row of each. If the rows
 //! of a key exceed that memory, each part of the partition's rows on one side is joined with each part on the
-//! other side. A side is not divided if the other one is preserved: a row without a match has none among all
-//! rows.
+//! other side. A preserved row without a match has none in all parts, so these matches are merged
+//! (`slice_marks.rs`).
 
 use super::cut::Cut;
 use super::error::Failure;
@@ -24,21 +24,34 @@ use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::TritonPlan;
 use crate::report::RunReport;
 
-/// The pieces of both sides that are joined with each other, one after another, each with its partition.
-fn joined_pieces(sides: &[PartitionedSide; 2], ranges: EqualRanges) -> Vec<(usize, [Piece; 2])> {
-    let [build, probe] = sides;
-    let mut joins = Vec::new();
-    for partition in 0..build.plan.parts as usize {
-        let others = probe.pieces_of_rows(partition, ranges.most[1]);
-        for own in build.pieces_of_rows(partition, ranges.most[0]) {
-            joins.extend(
-                others
-                    .iter()
-                    .map(|other| (partition, [own.clone(), other.clone()])),
-            );
+/// A join of a piece of each side.
+struct JoinedPieces {
+    partition: usize,
+    /// Whether no later piece of the other side follows, for the rows of the probe side and of the build
+    /// side.
+    last: [bool; 2],
+}
+
+/// The joins of pieces, one after another, and the pieces of the build side and of the probe side.
+fn joined_pieces(
+    sides: &[PartitionedSide; 2],
+    ranges: EqualRanges,
+) -> (Vec<JoinedPieces>, Vec<[Vec<Piece>; 2]>) {
+    let (mut joins, mut joined) = (Vec::new(), Vec::new());
+    for partition in 0..sides[0].plan.parts as usize {
+        let pieces = [0, 1].map(|side| sides[side].pieces_of_rows(partition, ranges.most[side]));
+        let [own, others] = &pieces;
+        for (number, piece) in own.iter().enumerate() {
+            for (other_number, other) in others.iter().enumerate() {
+                joins.push(JoinedPieces {
+                    partition,
+                    last: [number + 1 == own.len(), other_number + 1 == others.len()],
+                });
+                joined.push([vec![piece.clone()], vec![other.clone()]]);
+            }
         }
     }
-    joins
+    (joins, joined)
 }
 
 impl Executor<'_> {
@@ -49,7 +62,7 @@ impl Executor<'_> {
         keep: bool,
         (cut, ranges, plans): (&Cut, EqualRanges, &TritonPlan),
         partitioned: [PartitionedSide; 2],
-        parts: Parts,
+        (parts, rows_of_sink): (Parts, u64),
     ) -> Result<(Output, RunReport), Failure> {
         let (probe, side) = joined(pipeline, cut);
         let Some(build) = probe.build(side) else {
@@ -57,18 +70,15 @@ impl Executor<'_> {
         };
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let mut sides = self.sides_except(pipeline, &plan, Some(cut.side())).await?;
-        let joins = joined_pieces(&partitioned, ranges);
-        let pieces = joins
-            .iter()
-            .map(|(_, pieces)| pieces.clone().map(|piece| vec![piece]));
-        let mut queue = self.copies(&partitioned, pieces.collect())?;
+        let mut marks = self.slice_marks(pipeline, cut.state, ranges.numbered).await?;
+        let (joins, pieces) = joined_pieces(&partitioned, ranges);
+        let mut queue = self.copies(&partitioned, pieces)?;
         let [own, mut rows] = partitioned;
         let mut looked_up = std::mem::take(&mut rows.sides);
-        let mut runs = PartRuns::new(parts.begun_again, cut.scanned_by_all());
-        let partitions: Vec<usize> = joins.into_iter().map(|(partition, _)| partition).collect();
+        let mut runs = PartRuns::new(parts.begun_again, rows_of_sink);
         let mut reports: [Option<RunReport>; 2] = [None, None];
         let fetch = pipeline.fetch_in_any_order();
-        for (number, partition) in partitions.iter().enumerate() {
+        for (number, JoinedPieces { partition, last }) in joins.iter().enumerate() {
             // The memory of the previous join is freed before the next one.
             sides[cut.side()] = SideRows::not_built();
             let mut building = PartRuns::new(parts.begun_again, 0);
@@ -90,12 +100,19 @@ impl Executor<'_> {
             // A pipeline that failed before it looked them up has left them, and another attempt must not
             // take the matches of one partition for all.
             drop(self.ready.lock().take_matches(probe.id()));
-            sides[cut.side()] = matches?;
+            sides[cut.side()] = match marks.take() {
+                None => matches?,
+                Some(seen) => {
+                    let (merged, matches) = self.merge_slice(seen, matches?, (number, *last)).await?;
+                    marks = Some(merged);
+                    matches
+                }
+            };
             let view = rows_of_part(cut, &sides[cut.side()])?;
             let work = (pipeline, plan.clone(), view, keep);
-            let next = partitions.get(number + 1);
+            let next = joins.get(number + 1).map(|next| next.partition);
             sides = self.run_over(&mut runs, work, sides, next.is_none()).await?;
-            if next != Some(partition) {
+            if next != Some(*partition) {
                 [&own, &rows]
                     .into_iter()
                     .for_each(|side| side.discard(*partition));

@@ -73,6 +73,16 @@ impl Partition {
         }
     }
 
+    /// The partition with all rows, at most `most` of the build side at a time.
+    pub(crate) fn all(most: u64, numbered: [bool; 2]) -> Self {
+        Self {
+            range: 0..BUCKETS,
+            most,
+            numbered,
+            ..Self::none()
+        }
+    }
+
     /// Whether it has all rows.
     pub(crate) fn is_whole(&self) -> bool {
         self.buckets == Buckets::Hashes && self.range == (0..BUCKETS)

@@ -12,7 +12,7 @@
 //! `execution/partition_choice.rs` chooses between hash and radix, and `execution/triton.rs` between triton
 //! and multipass.
 
-use super::out_of_core::{least_row_bytes, row_bytes, value_bytes};
+use super::out_of_core::{least_row_bytes, row_bytes, rows_in, value_bytes};
 use crate::graph::{JoinCosts, PipelineRef};
 use galatea_base::policy::policy;
 use galatea_layout::model::Machine;
@@ -236,8 +236,7 @@ impl JoinSizes {
         let near = f64::from(cache_partitions(self.table as u64, machine.l2_bytes));
         let bytes = [0, 1].map(|side| (self.rows[side] * self.row_bytes[side]) as u64);
         let memory = rates.memory / OUT_OF_CORE.memory;
-        // As in `execution/cut.rs`.
-        let most = 1u64 << (memory / self.partitioned_row).max(1).ilog2();
+        let most = rows_in(memory, self.partitioned_row);
         let reads = (self.rows[0] / most as f64).ceil().max(1.0);
         let partitions = (reads as u32).next_power_of_two();
         let stored = PartitionedBytes {

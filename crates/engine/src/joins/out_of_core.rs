@@ -59,9 +59,20 @@ pub(crate) fn stored_columns(passes: &PartitionPasses) -> usize {
 
 impl PartitionedState {
     /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
-    /// `most` rows of the build side each. `None` for sides that are not scans of tables, and if rows cannot
-    /// be stored.
-    pub(crate) fn triton(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<TritonPlan> {
+    /// `most` rows of the build side each. `numbered`: whether stored rows of the probe side, and of the
+    /// build side, have their row number as a column. `None` for sides that are not scans of tables, and if
+    /// rows cannot be stored.
+    pub(crate) fn triton(
+        self,
+        pipeline: PipelineRef<'_>,
+        (parts, numbered): (u32, [bool; 2]),
+        most: u64,
+    ) -> Option<TritonPlan> {
+        let mut graph = pipeline.graph().clone();
+        if numbered != [false; 2] {
+            self.restrict(&mut graph, pipeline.id(), &Partition::all(most, numbered));
+        }
+        let pipeline = graph.pipeline(pipeline.id());
         let (probe, side) = self.met(pipeline)?;
         let build = probe.build(side)?;
         if !scans(&build.source) || !scans(&probe.source) {
@@ -116,20 +127,18 @@ impl PartitionedState {
     /// The joins of a pipeline that can run in partitions: first those with a build side that is predicted to
     /// exceed device memory, and among these the ones with the most rows on the build side.
     pub(crate) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
-        let returns = match &pipeline.plan.sink {
-            // A partition would have an order of its own, and marks of its own matches.
-            SinkPlan::Rows {
-                order: Some(RowOrder::All(_)),
-                ..
-            }
-            | SinkPlan::Mark { .. }
-            | SinkPlan::Partition { .. } => return Vec::new(),
-            SinkPlan::Rows { .. } | SinkPlan::Aggregate { .. } => true,
-            // A sink with one slot for each scanned row has none for matches that are not known yet.
-            _ => false,
-        };
+        // A partition would have an order of its own, and marks of its own matches.
+        if let SinkPlan::Rows {
+            order: Some(RowOrder::All(_)),
+            ..
+        }
+        | SinkPlan::Mark { .. }
+        | SinkPlan::Partition { .. } = &pipeline.plan.sink
+        {
+            return Vec::new();
+        }
         let mut joins: Vec<Self> = Self::all(pipeline)
-            .filter(|join| (returns || *join != Self::Pairs) && join.keys(pipeline).is_some())
+            .filter(|join| join.keys(pipeline).is_some())
             .collect();
         let rows = |join: &Self| {
             join.build(pipeline)
@@ -153,6 +162,16 @@ impl PartitionedState {
         };
         let keyed = || state.grouped(pipeline)?.plan.group_key();
         keyed().filter(|_| returns).map(|_| state)
+    }
+
+    /// Whether the sink of a pipeline has a slot for each match of this join, so that matches are counted
+    /// before.
+    pub(crate) fn has_slots(self, pipeline: PipelineRef<'_>) -> bool {
+        let has_none = matches!(
+            pipeline.plan.sink,
+            SinkPlan::Rows { .. } | SinkPlan::Aggregate { .. }
+        );
+        self == Self::Pairs && !has_none
     }
 
     /// Whether it consists of groups that are returned or read as rows.
@@ -440,6 +459,12 @@ pub(crate) fn row_bytes(sink: &SinkPlan) -> u64 {
         // The start of the list, its length, and the number of matches before.
         _ => 16 + columns,
     }
+}
+
+/// Number of rows of a build side in a partition of at most `bytes` bytes, `row_bytes` each; at least one. It
+/// is a power of two, so hash tables need no additional slots.
+pub(crate) fn rows_in(bytes: u64, row_bytes: u64) -> u64 {
+    1 << (bytes / row_bytes).max(1).ilog2()
 }
 
 /// Bytes of the arrays of a build side for each key. Groups have a word for their number of rows, and at most

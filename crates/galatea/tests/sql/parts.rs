@@ -437,6 +437,41 @@ async fn multimap_join(algorithm: &str, memory: &'static str, chunk_rows: &str, 
     }
 }
 
+/// Matches of an out-of-core join are a build side, the probe side of another join, rows of a union, and rows
+/// of a window. Each of these has a slot for each match.
+#[tokio::test]
+async fn matches_of_an_out_of_core_join_are_counted_for_sinks_with_slots() {
+    for (algorithm, chunk_rows) in [("multipass", "4096"), ("triton", "500")] {
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit("768 KiB"),
+            ("galatea.tuning.chunk_rows", chunk_rows),
+            ("galatea.join.algorithm", algorithm),
+            ("galatea.join.order", "written"),
+        ]);
+        pair.table("l", &[table(14_000, true, |row| row * 31 % 9_000)]);
+        pair.table("r", &[table(16_000, true, |row| row * 7 % 11_000)]);
+        pair.table("s", &[table(600, true, |row| row % 300 * 3)]);
+        let matches = "FROM l JOIN r ON l.k = r.k AND (l.v + r.v) % 10 < 3";
+        for sql in [
+            format!(
+                "SELECT count(*), sum(x.w), sum(s.v) FROM s JOIN (SELECT l.v AS v, r.v AS w {matches}) x ON s.k = x.v"
+            ),
+            format!("SELECT count(*), sum(l.v), sum(s.v) {matches} JOIN s ON s.k = l.v"),
+            format!("SELECT count(*), sum(r.v), count(s.v) {matches} LEFT JOIN s ON s.k = l.v"),
+            format!(
+                "SELECT small, count(*) FROM (SELECT l.small {matches} UNION ALL SELECT small FROM s) GROUP BY small"
+            ),
+            format!(
+                "SELECT n, count(*) FROM (SELECT row_number() OVER (PARTITION BY l.small ORDER BY l.v, r.v) AS n {matches}) WHERE n < 4 GROUP BY n"
+            ),
+        ] {
+            in_parts(&pair, &sql, 2, algorithm).await;
+        }
+    }
+}
+
 /// Strings, decimals, keys of several parts.
 #[tokio::test]
 async fn out_of_core_join_keys_of_every_type() {
