@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -103,6 +104,15 @@ impl ScalarUDFImpl for OneNanFunction {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         Ok(Arc::clone(&args.arg_fields[0]))
+    }
+
+    /// The bounds of the argument. The default has another type, so that a comparison of the result would
+    /// have no order.
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        match inputs {
+            [bounds] => Interval::make_unbounded(&bounds.data_type()),
+            _ => internal_err!("one_nan has one argument"),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -77,9 +77,9 @@ impl Rewrite for Comparisons {
         Ok(compared.transformed.then_some(compared.data))
     }
 
-    /// Other rules compare sort keys.
-    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        Ok(None)
+    /// Comparisons within sort keys. Other rules compare keys that are floats themselves.
+    fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.expression(key, schema)
     }
 }
 

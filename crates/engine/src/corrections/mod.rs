@@ -24,12 +24,15 @@
 //! float_ranks     integers in the order of floats, for float_extremes and float_distinct
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
+//! decimal_constants  constant floats beside decimals have their spelled digits
 //! float_decimals  decimals compared or united with floats are floats
 //! float_constants  columns of files are not constant by statistics without NaN
 //! float_order     sorts and joins: the same for their keys
 //! float_windows   windows: the same for their keys
 //! frames          sums of floats and exclusive ors over sliding frames contain only the rows of the frame
 //! aggregates      the exclusive or of distinct values in groups reads each once
+//! aggregate_orders  several aggregates of one GROUP BY with ORDER BY in other orders
+//! interval_compare  intervals and differences of timestamps are compared by their lengths
 //! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows; joins by lists
 //! group_keys      GROUP BY and DISTINCT keep columns beside the key of a subquery
 //! volatile_columns  filters over random() and uuid() test the returned values
@@ -41,6 +44,7 @@
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
 //! coarse_timestamps  comparisons of timestamps of seconds with constants of finer units, and with dates
+//! session_zone    columns of timestamps with time zone are in the zone of the session
 //! moved_times     timestamps of seconds plus intervals of finer units; dates plus hours
 //! scalar_functions  nullif and CASE of -0.0, casts of timestamps with time zones, lpad to negative lengths
 //! timestamps      date_trunc and date_bin beyond the years of 64-bit nanoseconds, and of constants before 1970
@@ -52,11 +56,13 @@
 //! fails once DataFusion is correct, and names the rule to remove.
 
 mod aggregate_bounds;
+mod aggregate_orders;
 mod aggregates;
 mod changes;
 mod coarse_timestamps;
 mod copied_names;
 mod correlated_names;
+mod decimal_constants;
 mod deviations;
 mod distinct_rows;
 mod far_columns;
@@ -73,6 +79,7 @@ mod frames;
 mod group_keys;
 mod hidden;
 mod ignored_nulls;
+mod interval_compare;
 mod laterals;
 mod lifting;
 mod list_lengths;
@@ -88,6 +95,7 @@ mod repeated_orders;
 mod same_names;
 mod scalar_functions;
 mod scalars;
+mod session_zone;
 mod set_comparisons;
 mod set_operations;
 mod single_rows;
@@ -129,6 +137,7 @@ pub fn analyzer_rules(
 ) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
     let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(session_zone::SessionZone),
         Arc::new(subquery_places::PlaceSubqueries),
         Arc::new(single_rows::SingleRows),
         Arc::new(repeated_orders::OrderOnce),
@@ -137,8 +146,11 @@ pub fn analyzer_rules(
         Arc::new(list_lengths::ListLengths),
         Arc::new(coarse_timestamps::CoarseTimestamps),
         Arc::new(scalar_functions::ReplaceScalars),
+        Arc::new(interval_compare::CompareLengths),
+        Arc::new(aggregate_orders::OrderedAggregates),
     ];
     all.extend(rules.iter().cloned());
+    all.push(Arc::new(decimal_constants::SpelledDecimals));
     all.push(Arc::new(nullable_subqueries::NullableSubqueries));
     all.push(Arc::new(struct_fields::MaskFields));
     all.push(Arc::new(timestamps::KeepUnits));

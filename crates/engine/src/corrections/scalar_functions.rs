@@ -5,17 +5,20 @@
 //! * A cast of a timestamp with a time zone to one without returns the digits of UTC. Every other conversion
 //!   returns those of the zone, and so does the cast of `to_local_time`.
 //! * `lpad` and `rpad` to a negative length panic. It becomes 0.
+//! * `range` of dates leaves out the last date if it is less than a step before the end. It becomes a range
+//!   of timestamps.
 //!
 //! The rule runs before type coercion.
 
 use crate::checks::names_kept;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::to_local_time;
 use datafusion::functions::unicode::{lpad::LPadFunc, rpad::RPadFunc};
+use datafusion::functions_nested::range::Range;
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
@@ -94,6 +97,18 @@ fn in_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
         // The function returns the common type of its arguments.
         let common = comparison_coercion(&value.get_type(schema)?, &other.get_type(schema)?);
         return Ok(common.map(|common| cast(unequal, common)));
+    }
+    if function.is::<Range>() && call.func.name() == "range" {
+        let [first, end, step] = call.args.as_slice() else {
+            return Ok(None);
+        };
+        let dates = [first, end].map(|date| date.get_type(schema).is_ok_and(|own| own == DataType::Date32));
+        if dates != [true; 2] {
+            return Ok(None);
+        }
+        let time = |date: &Expr| cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None));
+        let times = call.func.call(vec![time(first), time(end), step.clone()]);
+        return Ok(Some(cast(times, DataType::new_list(DataType::Date32, true))));
     }
     let is_padding = function.is::<LPadFunc>() || function.is::<RPadFunc>();
     match call.args.get(1) {

@@ -8,19 +8,24 @@
 //! mode        mode
 //! lists       list_aggregate
 //! hash        hash
+//! intervals   n * INTERVAL '1 day'
+//! unordered   abs, sqrt and others, without their order
 //! strings of s[1] and s[2:3]                                          substrings
 //! ```
 //!
 //! The other functions of DuckDB are expressions of DataFusion's: `crate::sql`.
 
+mod booleans;
 mod format;
 mod hash;
+mod intervals;
 mod lists;
 mod mode;
 mod spans;
 mod strings;
 mod substrings;
 mod times;
+mod unordered;
 
 use std::sync::Arc;
 
@@ -55,6 +60,7 @@ pub(crate) fn register(state: &mut SessionState) {
             tracing::warn!(function = name, %error, "the function is not available in this session");
         }
     }
+    unordered::replace(state);
     if !state.aggregate_functions().contains_key(mode::NAME)
         && let Err(error) = state.register_udaf(Arc::new(AggregateUDF::from(mode::Mode::new())))
     {
@@ -65,7 +71,12 @@ pub(crate) fn register(state: &mut SessionState) {
 /// The planners of expressions, with those for positions in strings and for times plus intervals before the
 /// others.
 pub(crate) fn with_planners(planners: &[Arc<dyn ExprPlanner>]) -> Vec<Arc<dyn ExprPlanner>> {
-    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substrings::Substrings), Arc::new(MovedTimes)];
+    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![
+        Arc::new(substrings::Substrings),
+        Arc::new(booleans::Booleans),
+        Arc::new(intervals::Multiples),
+        Arc::new(MovedTimes),
+    ];
     all.extend(planners.iter().cloned());
     all
 }

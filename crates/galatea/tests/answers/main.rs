@@ -6,6 +6,7 @@
 
 mod cases;
 mod correlated;
+mod decimals;
 mod floats;
 mod late_columns;
 mod memberships;
@@ -19,6 +20,7 @@ mod structs;
 mod subqueries;
 mod times;
 mod upstream;
+mod zones;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};

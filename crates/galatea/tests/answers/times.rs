@@ -53,6 +53,45 @@ const QUERIES: &[(&str, &[&str])] = &[
         "SELECT i FROM t WHERE s NOT BETWEEN '1969-12-31 23:59:59.5' AND '2024-01-01 10:00:00.5'",
         &["2", "3"],
     ),
+    // Lengths of intervals: a day has 24 hours, a month 30 days.
+    (
+        "SELECT i FROM t WHERE s - TIMESTAMP '2023-12-28 10:00:00' > INTERVAL '1 day'",
+        &["1", "2"],
+    ),
+    (
+        "SELECT i FROM t WHERE s - TIMESTAMP '2023-12-28 10:00:00' = INTERVAL '4 days'",
+        &["1"],
+    ),
+    (
+        "SELECT i FROM t WHERE s - TIMESTAMP '2023-12-01 10:00:00' BETWEEN INTERVAL '1 month' AND INTERVAL '31 days'",
+        &["1"],
+    ),
+    (
+        "SELECT count(*) FILTER (WHERE s - TIMESTAMP '2024-01-01' < INTERVAL '1 day') FROM t",
+        &["4"],
+    ),
+    (
+        "SELECT INTERVAL '36 hours' > INTERVAL '1 day', INTERVAL '1 month' = INTERVAL '30 days', INTERVAL '2 days' IN (INTERVAL '48 hours'), INTERVAL '1 day' IS DISTINCT FROM NULL",
+        &["true, true, true, true"],
+    ),
+    (
+        "SELECT i FROM (SELECT i, i * INTERVAL '20 hours' AS x FROM t) q WHERE x >= INTERVAL '3 days'",
+        &["4", "5"],
+    ),
+    (
+        "SELECT unnest(range(DATE '2024-01-01', DATE '2024-01-10', INTERVAL '2 days'))",
+        &[
+            "2024-01-01",
+            "2024-01-03",
+            "2024-01-05",
+            "2024-01-07",
+            "2024-01-09",
+        ],
+    ),
+    (
+        "SELECT unnest(range(d, d + INTERVAL '3 days', INTERVAL '1 day')) FROM d",
+        &["2024-03-01", "2024-03-02", "2024-03-03"],
+    ),
     ("SELECT i FROM v WHERE (s < until) IS NULL", &["5"]),
     (
         "SELECT i FROM v WHERE s BETWEEN DATE '2024-01-01' AND until",

@@ -50,6 +50,15 @@ const WRONG: &[Wrong] = &[
         right: &["true"],
     },
     Wrong {
+        rule: "session_zone.rs",
+        statements: &[
+            "CREATE TABLE t AS SELECT arrow_cast(to_timestamp(1704067200), 'Timestamp(Second, Some(\"UTC\"))') AS at",
+            "SET datafusion.execution.time_zone = '-05:00'",
+            "SELECT extract(hour FROM at) FROM t",
+        ],
+        right: &["19"],
+    },
+    Wrong {
         rule: "same_names.rs",
         statements: &[
             "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.k WHERE i.y = 1 OR s.y > 6",
