@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::{TableType, ViewTable};
@@ -19,6 +20,8 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 
 use crate::create_table::without_keys;
+use crate::file_paths::reads_like_a_file;
+use crate::sql::Read;
 
 /// Views within views that one view may have.
 const MAX_VIEWS: usize = 32;
@@ -82,13 +85,6 @@ impl PlannedViews {
         planned.views.clear();
     }
 
-    /// Called when a table was added: views that could not be planned are planned again.
-    fn forget_invalid(&self) {
-        let mut planned = self.0.lock();
-        planned.changes += 1;
-        planned.views.retain(|_, view| !view.is::<InvalidView>());
-    }
-
     /// The view with that definition. If it cannot be planned, the result has the columns `known`, so that
     /// catalogs can list it, and reading it fails.
     ///
@@ -111,17 +107,22 @@ impl PlannedViews {
             }
             planned.changes
         };
-        let view: Arc<dyn TableProvider> = match planned(name, sql, session).await {
-            Ok(view) => Arc::new(view),
-            Err(error) => Arc::new(InvalidView {
-                name: name.1.clone(),
-                sql: sql.to_owned(),
-                schema: known.unwrap_or_else(|| Arc::new(Schema::empty())),
-                error: error.strip_backtrace(),
-            }),
+        let view = match planned(name, sql, session).await {
+            Ok(view) => view,
+            // It is planned again for its next use: a table or file may exist then.
+            Err(error) => {
+                return Ok(Arc::new(InvalidView {
+                    name: name.1.clone(),
+                    sql: sql.to_owned(),
+                    schema: known.unwrap_or_else(|| Arc::new(Schema::empty())),
+                    error: error.strip_backtrace(),
+                }));
+            }
         };
+        let is_kept = !names_files(view.logical_plan())?;
+        let view: Arc<dyn TableProvider> = Arc::new(view);
         let mut planned = self.0.lock();
-        if planned.changes == changes {
+        if is_kept && planned.changes == changes {
             planned.views.insert(name.clone(), Arc::clone(&view));
         }
         Ok(view)
@@ -136,6 +137,26 @@ async fn planned(name: &Name, sql: &str, session: (SessionState, Planner)) -> Re
         }
         _ => plan_err!("the definition is no view: {sql}"),
     }
+}
+
+/// Whether a plan reads files by their names. Each query resolves such a name anew, since other files may
+/// match it.
+fn names_files(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let name = scan.table_name.table();
+            found |= Read::decoded(name).is_some() || reads_like_a_file(name);
+            if let Some(view) = scan.source.get_logical_plan() {
+                found |= names_files(&view)?;
+            }
+        }
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 /// A plan as DataFusion analyses that of a view.
@@ -272,9 +293,8 @@ impl SchemaProvider for ViewSchema {
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let table = without_keys(&name, table)?;
         let replaced = self.inner.register_table(name, table)?;
-        match replaced.is_some() {
-            true => self.views.forget(),
-            false => self.views.forget_invalid(),
+        if replaced.is_some() {
+            self.views.forget();
         }
         Ok(replaced)
     }

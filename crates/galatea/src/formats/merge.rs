@@ -1,7 +1,8 @@
 //! One schema for several files.
 //!
 //! The table has the columns of all files, in the order of their first occurrence. Each has a type that
-//! represents the values of every file. If a file lacks a column, the column is NULL there.
+//! represents the values of every file. If a file lacks a column, the column is NULL there. Times of day are
+//! in nanoseconds, like those of SQL: DataFusion compares no times of different units.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,10 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// No type represents all values of a column. The error names the column and two files.
-pub(super) fn merged(files: Vec<Seen>) -> Result<Schema> {
+pub(super) fn merged(mut files: Vec<Seen>) -> Result<Schema> {
+    for seen in &mut files {
+        seen.schema = with_times_of_sql(&seen.schema);
+    }
     if let [one] = &files[..] {
         return Ok(one.schema.clone());
     }
@@ -61,6 +65,18 @@ pub(super) fn merged(files: Vec<Seen>) -> Result<Schema> {
         field.with_nullable(nullable)
     });
     Ok(Schema::new_with_metadata(fields.collect::<Vec<_>>(), metadata))
+}
+
+/// The schema, with times of day in nanoseconds.
+fn with_times_of_sql(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let field = field.as_ref().clone();
+            Arc::new(field.with_data_type(DataType::Time64(TimeUnit::Nanosecond)))
+        }
+        _ => Arc::clone(field),
+    });
+    Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
 }
 
 /// A field that represents the values of both.

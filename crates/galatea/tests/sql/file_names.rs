@@ -100,3 +100,26 @@ async fn paths_are_listed_for_each_query() {
     fs::write(folder.path().join("c.csv"), "x\n10\n").expect("a file");
     both.answers(&sql, "3 16").await;
 }
+
+/// Views resolve names of files for each query, too: below other views, and after a file was removed.
+#[tokio::test]
+async fn views_read_the_files_that_match_now() {
+    let both = Both::new();
+    let folder = samples(&both).await;
+    let at = folder.path().display();
+    for (name, from) in [
+        ("by_name", format!("'{at}/?.csv'")),
+        ("by_function", format!("read_csv('{at}/?.csv')")),
+        ("by_view", "by_name".to_owned()),
+    ] {
+        both.run(&format!("CREATE VIEW {name} AS SELECT x FROM {from}"))
+            .await;
+    }
+    let sums =
+        "SELECT (SELECT sum(x) FROM by_name), (SELECT sum(x) FROM by_function), (SELECT sum(x) FROM by_view)";
+    both.answers(sums, "6 6 6").await;
+    fs::write(folder.path().join("c.csv"), "x\n10\n").expect("a file");
+    both.answers(sums, "16 16 16").await;
+    fs::remove_file(folder.path().join("a.csv")).expect("removed");
+    both.answers(sums, "13 13 13").await;
+}

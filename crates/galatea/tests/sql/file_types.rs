@@ -147,3 +147,51 @@ async fn columns_of_different_types_and_orders_are_cast() {
         .check("SELECT sum(n) FROM t", false, "values beyond the type")
         .await;
 }
+
+/// Times of day of any unit are times of SQL: they are compared with each other, with constants and with the
+/// times of other files. Row groups and pages are skipped by statistics in the unit of the file.
+#[tokio::test]
+async fn times_of_every_unit_are_times_of_sql() {
+    let seconds = Int32Array::from_iter((0..6_000).map(|row| (row % 50 != 7).then_some(row * 14)));
+    let seconds: ArrayRef = Arc::new(seconds);
+    let as_type = |data_type: &DataType| {
+        let coarse = cast(&seconds, &DataType::Time32(TimeUnit::Second)).expect("times");
+        cast(&coarse, data_type).expect("times of a unit")
+    };
+    let types = [
+        DataType::Time32(TimeUnit::Millisecond),
+        DataType::Time64(TimeUnit::Microsecond),
+        DataType::Time64(TimeUnit::Nanosecond),
+    ];
+    let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..6_000));
+    let pair = Pair::new(&[("galatea.tuning.chunk_rows", "2000")]);
+    for (number, data_type) in types.iter().enumerate() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["a.parquet", "b.parquet"] {
+            let columns = vec![("t", as_type(data_type)), ("a", Arc::clone(&rows))];
+            write(&folder.path().join(file), columns);
+        }
+        external(&pair, &format!("times{number}"), "", folder.path()).await;
+        for condition in [
+            "t = TIME '01:00:40'",
+            "t <> TIME '01:00:40'",
+            "t > TIME '22:00:00'",
+            "t BETWEEN TIME '00:10:00' AND TIME '00:30:00.5'",
+            "t IN (TIME '00:00:14', TIME '05:00:00')",
+            "t < '00:20:00'",
+            "t IS NULL",
+        ] {
+            let sql = format!("SELECT count(*), min(t), max(t), sum(a) FROM times{number} WHERE {condition}");
+            pair.check(&sql, false, condition).await;
+        }
+        for sql in [
+            format!("SELECT t, count(*) FROM times{number} WHERE a < 300 GROUP BY t"),
+            format!("SELECT extract(hour FROM t) AS h, count(*) FROM times{number} GROUP BY h"),
+            format!("SELECT count(*), max(o.t) FROM times0 JOIN times{number} AS o ON times0.t = o.t"),
+            format!("SELECT t FROM times{number} WHERE a < 3 UNION ALL SELECT TIME '01:00:00'"),
+            format!("SELECT coalesce(t, TIME '01:00:00') FROM times{number} WHERE a < 20"),
+        ] {
+            pair.check(&sql, false, &sql).await;
+        }
+    }
+}
