@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod alter_table;
 mod calibration;
 mod changes;
 mod create_table;

@@ -37,7 +37,7 @@ pub(crate) fn of_memory(change: Change, statement: &DmlStatement) -> Result<Opti
         return Ok(None);
     };
     let table = &source.table_provider;
-    check_kind(change, table, &statement.table_name)?;
+    check_kind(&change, table, &statement.table_name)?;
     check_input(change, &statement.input)?;
     let is_required = table.schema().fields().iter().any(|field| !field.is_nullable());
     let replaces = match table.is::<StoredTable>() {
@@ -87,8 +87,12 @@ pub(crate) async fn check_name(ctx: &SessionContext, plan: &LogicalPlan) -> Resu
     }
 }
 
-fn check_kind(
-    change: Change,
+/// Checks that a statement may change a table that is not of a database.
+///
+/// # Errors
+/// [`ChangeError::Kind`] for views and tables of files.
+pub(crate) fn check_kind(
+    statement: &dyn fmt::Display,
     table: &Arc<dyn TableProvider>,
     name: &TableReference,
 ) -> Result<(), ChangeError> {
@@ -103,7 +107,7 @@ fn check_kind(
         return Ok(());
     };
     Err(ChangeError::Kind {
-        statement: change.to_string(),
+        statement: statement.to_string(),
         kind,
         table: name.to_string(),
         hint,

@@ -29,7 +29,7 @@ use datafusion::logical_expr::{
     lit, when,
 };
 
-pub(crate) use memory::{check_name, of_memory};
+pub(crate) use memory::{check_kind, check_name, of_memory};
 
 /// The name of the last column.
 const CHANGED: &str = "__galatea_changed";

@@ -48,7 +48,7 @@ use crate::file_paths::location;
 use crate::formats::ParquetTables;
 use crate::views::{Name, PlannedViews, Planner};
 
-pub(crate) use self::statement::{execute, kept_macro, kept_setting, with_targets};
+pub(crate) use self::statement::{execute, is_stored, kept_macro, kept_setting, renamed, with_targets};
 
 /// Number of files of a table at which an INSERT merges the small ones.
 const MANY_FILES: usize = 32;
@@ -308,6 +308,23 @@ impl Database {
             }
             known.tables.insert(table.clone(), entry);
             Ok(())
+        })
+    }
+
+    /// Gives a table or view another name. Returns whether it existed.
+    fn rename(&self, (schema, table): &Name, (new_schema, new): &Name) -> Result<bool> {
+        self.change(|catalog| {
+            let unknown = || DatabaseError::Schema(format!("no such schema: {new_schema}"));
+            if !catalog.schemas.contains_key(new_schema) {
+                return Err(unknown());
+            }
+            let known = catalog.schemas.get_mut(schema);
+            let Some(entry) = known.and_then(|known| known.tables.remove(table)) else {
+                return Ok(false);
+            };
+            let target = catalog.schemas.get_mut(new_schema).ok_or_else(unknown)?;
+            target.tables.insert(new.clone(), entry);
+            Ok(true)
         })
     }
 

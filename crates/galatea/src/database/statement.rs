@@ -107,6 +107,32 @@ async fn executed(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> 
     }
 }
 
+/// Whether a table has its rows in the database of a session.
+pub(crate) fn is_stored(ctx: &SessionContext, table: &TableReference) -> bool {
+    let state = ctx.state();
+    let entry = of(&state).zip(in_database(&state, table));
+    let entry = entry.and_then(|(database, name)| database.entry(&name));
+    matches!(entry, Some(TableEntry::Table(_)))
+}
+
+/// Gives a table or view of a database another name. Returns whether it is one of a database.
+///
+/// # Errors
+/// [`DatabaseError`].
+pub(crate) async fn renamed(
+    ctx: &SessionContext,
+    table: &TableReference,
+    name: &TableReference,
+) -> Result<bool> {
+    let state = ctx.state();
+    let names = in_database(&state, table).zip(in_database(&state, name));
+    let Some((database, (table, name))) = of(&state).zip(names) else {
+        return Ok(false);
+    };
+    let _turn = database.writer.lock().await;
+    Ok(database.rename(&table, &name)?)
+}
+
 /// Removes a view or a table of the database. Returns whether it existed.
 fn remove(database: &Database, name: Option<Name>, is_view: bool) -> Result<bool> {
     let Some(name) = name else { return Ok(false) };

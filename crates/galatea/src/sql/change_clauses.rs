@@ -30,7 +30,6 @@ fn of_update(update: &Update) -> Option<(String, &'static str)> {
     let tuple = |target: &AssignmentTarget| matches!(target, AssignmentTarget::Tuple(_));
     let mut targets = update.assignments.iter().map(|assignment| &assignment.target);
     let clauses = [
-        ("UPDATE ... FROM", update.from.is_some(), SUBQUERY),
         ("UPDATE of joined tables", !is_table(&update.table), SUBQUERY),
         ("RETURNING of UPDATE", update.returning.is_some(), RETURNING),
         ("OUTPUT of UPDATE", update.output.is_some(), RETURNING),
@@ -51,7 +50,6 @@ fn of_update(update: &Update) -> Option<(String, &'static str)> {
 fn of_delete(delete: &Delete) -> Option<(String, &'static str)> {
     let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
     named([
-        ("DELETE ... USING", delete.using.is_some(), SUBQUERY),
         ("RETURNING of DELETE", delete.returning.is_some(), RETURNING),
         ("OUTPUT of DELETE", delete.output.is_some(), RETURNING),
         ("DELETE with ORDER BY", !delete.order_by.is_empty(), CONDITION),

@@ -474,8 +474,9 @@ fn of_statement(statement: &Statement) -> Option<String> {
             temporary,
             ..
         } => {
-            let cascade = *cascade && *object_type != ObjectType::Schema;
-            name("CASCADE of DROP", cascade)
+            // Views that read a table or view stay, with CASCADE as without it.
+            let drops = [ObjectType::Schema, ObjectType::Table, ObjectType::View];
+            name("CASCADE of DROP", *cascade && !drops.contains(object_type))
                 .or_else(|| name("PURGE of DROP", *purge))
                 .or_else(|| name("DROP TEMPORARY", *temporary))
         }

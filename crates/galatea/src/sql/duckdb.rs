@@ -57,6 +57,15 @@ const RENAMED: &[(&str, &str)] = &[
 /// Other functions: name, number of arguments, and an expression of the arguments `$1`, `$2` and so on. If it
 /// is an aggregate function, it takes over the call's FILTER and OVER.
 const REWRITTEN: &[(&str, usize, &str)] = &[
+    ("to_years", 1, "$1 * INTERVAL '1 year'"),
+    ("to_months", 1, "$1 * INTERVAL '1 month'"),
+    ("to_weeks", 1, "$1 * INTERVAL '1 week'"),
+    ("to_days", 1, "$1 * INTERVAL '1 day'"),
+    ("to_hours", 1, "$1 * INTERVAL '1 hour'"),
+    ("to_minutes", 1, "$1 * INTERVAL '1 minute'"),
+    ("to_seconds", 1, "$1 * INTERVAL '1 second'"),
+    ("to_milliseconds", 1, "$1 * INTERVAL '1 millisecond'"),
+    ("to_microseconds", 1, "$1 * INTERVAL '1 microsecond'"),
     ("arg_max", 2, ARG_MAX),
     ("arg_min", 2, ARG_MIN),
     ("argmax", 2, ARG_MAX),
@@ -267,7 +276,14 @@ fn list_aggregate(name: &str) -> Option<&str> {
 
 /// The expression instead of a call of one of DataFusion's functions with arguments that it does not support.
 fn extended(call: &Function, name: &str) -> Option<Rewriting> {
-    let (text, argument) = match (name, arguments(call)?.as_slice()) {
+    let arguments = arguments(call)?;
+    if let [value, format] = arguments.as_slice()
+        && let Some((text, format)) = time_formats::of_patterns(name, format)
+    {
+        let arguments = vec![(*value).clone(), super::ast_parts::text(&format)];
+        return Some(Rewriting::Expression(EXPRESSIONS.get(text)?, arguments));
+    }
+    let (text, argument) = match (name, arguments.as_slice()) {
         ("date_part" | "datepart", [Expr::Value(part), time]) => {
             let part = part.value.clone().into_string()?.to_ascii_lowercase();
             (PARTS.iter().find(|(known, _)| *known == part)?.1, *time)

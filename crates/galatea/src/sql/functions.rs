@@ -3,7 +3,7 @@
 //! The kind of a function determines the clauses that it supports. For example, the planner would compute a
 //! scalar function with OVER without the window.
 
-use super::SqlError;
+use super::{SqlError, time_formats};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::AggregateUDF;
@@ -39,6 +39,9 @@ impl<'a> Functions<'a> {
             return Some(SqlError::Window {
                 name: window.value.clone(),
             });
+        }
+        if let Some(pattern) = time_formats::unsupported(&name, call) {
+            return Some(SqlError::unsupported(format!("the pattern {pattern} of {name}")));
         }
         let clause = self.clause(call, &name)?;
         Some(SqlError::unsupported(clause))

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! tokens      PIVOT, UNPIVOT, ASOF JOIN and USING SAMPLE in forms that the parser reads   clause_tokens
+//!             columns named index and key in CREATE TABLE                             column_words
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
 //!             calls of macros are their definitions                                       macros
@@ -18,6 +19,7 @@
 //!             FROM (SELECT 1 AS a): a subquery without a name gets one              unnamed_tables
 //!             VALUES with subqueries are SELECTs                                           values
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
+//!             INTERVAL '03:04:05', 'a\\x00'::BLOB                                           literals
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //! types       UBIGINT is BIGINT UNSIGNED, TIMESTAMP_S is in seconds                            types
@@ -26,6 +28,7 @@
 //!             COLUMNS('pattern')                                                      column_lists
 //!             columns of joins with USING and NATURAL                                     merged_columns
 //!             SELECT a, a: different names         output_names, expression_keys, unnamed_parts, distinct_order
+//!             UPDATE ... FROM and DELETE ... USING are subqueries                     change_sources
 //!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
 //! ```
 
@@ -33,10 +36,12 @@ mod aliases;
 mod asof;
 mod ast_parts;
 mod change_clauses;
+mod change_sources;
 mod clause_parts;
 mod clause_tokens;
 mod clauses;
 mod column_lists;
+mod column_words;
 mod copy;
 mod copy_options;
 mod definitions;
@@ -49,6 +54,7 @@ mod expression_keys;
 mod from_first;
 mod functions;
 mod join_parts;
+mod literals;
 mod macro_captures;
 mod macros;
 mod materialized;
@@ -123,6 +129,7 @@ use galatea_engine::syntax;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::alter_table::AlterTable;
 use crate::database::{self, with_targets};
 use crate::layout::ConflictLayoutStatement;
 use crate::reset::Reset;
@@ -132,11 +139,12 @@ use summarize::Summarize;
 use variables::VariableStatement;
 
 /// Plans one SQL statement like [`SessionContext::sql`]. Further statements are executed immediately:
-/// `ALTER TABLE ... SET (conflict_layout ...)`; `ALTER SYSTEM SET galatea.memory.admission = value`, which
-/// changes a setting of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions;
-/// `ALTER SYSTEM RESET name` and `ALTER SYSTEM RESET ALL`; `RESET name` and `SET name = DEFAULT`, which give
-/// a setting of the session, of Galatea or of DataFusion, its default value; `SUMMARIZE table` and `SUMMARIZE
-/// query`, which return a row for each column with its extremes, distinct values, distribution and NULLs.
+/// `ALTER TABLE` with ADD, DROP, RENAME and ALTER COLUMN, with RENAME TO, and with SET (conflict_layout ...);
+/// `ALTER SYSTEM SET galatea.memory.admission = value`, which changes a setting of the engine
+/// ([`EngineSettings`](crate::EngineSettings)) for all of its sessions; `ALTER SYSTEM RESET name` and `ALTER
+/// SYSTEM RESET ALL`; `RESET name` and `SET name = DEFAULT`, which give a setting of the session, of Galatea
+/// or of DataFusion, its default value; `SUMMARIZE table` and `SUMMARIZE query`, which return a row for each
+/// column with its extremes, distinct values, distribution and NULLs.
 ///
 /// A query with the SQL text of an earlier one is not parsed again, as long as its names and functions have
 /// the same meaning (`galatea.cache.plans` limits the remembered texts, too). Its logical plan is one node,
@@ -259,8 +267,8 @@ pub async fn physical_plan(ctx: &SessionContext, text: &str) -> Result<Arc<dyn E
 }
 
 /// Executes a statement that DataFusion does not have, and returns its rows; `None` for any other statement.
-/// [`sql()`] calls it first. The statements are `ALTER TABLE ... SET (conflict_layout ...)`, `ALTER SYSTEM
-/// ...`, `RESET name`, `SET name = DEFAULT`, `SUMMARIZE`, `SET VARIABLE`, `CREATE MACRO` and `DROP MACRO`.
+/// [`sql()`] calls it first. The statements are `ALTER TABLE`, `ALTER SYSTEM ...`, `RESET name`, `SET name =
+/// DEFAULT`, `SUMMARIZE`, `SET VARIABLE`, `CREATE MACRO` and `DROP MACRO`.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
@@ -268,6 +276,9 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     let config = ctx.copied_config();
     let options = &config.options().sql_parser;
     if let Some(statement) = ConflictLayoutStatement::parse(options, text)? {
+        return statement.execute(ctx).await.map(Some);
+    }
+    if let Some(statement) = AlterTable::parse(options, text)? {
         return statement.execute(ctx).await.map(Some);
     }
     if let Some(reset) = Reset::parse(options, text)? {
@@ -331,6 +342,7 @@ pub(crate) fn plan(text: String, state: SessionState) -> BoxFuture<'static, Resu
 pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
     let mut statement = unresolved_statement(text, state)?;
     paths::resolve(&mut statement, state).await?;
+    change_sources::resolve(&mut statement, state).await?;
     resolve::resolve(text, &mut statement, state).await?;
     Ok(statement)
 }
@@ -378,7 +390,7 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
     let tokens = materialized::without(digit_groups::joined(tokens));
-    let tokens = clause_tokens::rewritten(tokens)?;
+    let tokens = clause_tokens::rewritten(column_words::quoted(tokens))?;
     let tokens = copy_options::rewritten(tokens)?;
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),

@@ -48,7 +48,9 @@ pub(super) fn rewrite(expression: &mut Expr) {
         | Expr::ILike {
             pattern, escape_char, ..
         } => {
-            if let Some(escaped) = with_backslashes(pattern, escape_char.as_ref()) {
+            if let Some(escape) = other_escape(escape_char.as_ref())
+                && let Some(escaped) = with_backslashes(pattern, escape)
+            {
                 **pattern = escaped;
                 *escape_char = None;
             }
@@ -57,24 +59,39 @@ pub(super) fn rewrite(expression: &mut Expr) {
     }
 }
 
-/// A constant pattern with backslashes as escape characters; `None` if it has them already.
-fn with_backslashes(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Option<Expr> {
-    let mut escape = escape?
-        .value
-        .clone()
-        .into_string()?
-        .chars()
-        .collect::<Vec<_>>()
-        .into_iter();
-    let (Some(escape), None) = (escape.next(), escape.next()) else {
-        return None;
+/// An escape character that is not the backslash.
+fn other_escape(escape: Option<&ValueWithSpan>) -> Option<char> {
+    let escape = escape?.value.clone().into_string()?;
+    let mut characters = escape.chars();
+    match (characters.next(), characters.next()) {
+        (Some(escape), None) if escape != '\\' => Some(escape),
+        _ => None,
+    }
+}
+
+/// The expression of a pattern `$1` that is not constant, with backslashes as escape characters. A
+/// noncharacter stands for the backslash in the replacement, where a backslash is a reference to a group.
+fn computed_pattern(escape: char) -> String {
+    let escape = regex::escape(&escape.to_string()).replace('\'', "''");
+    let mark = '\u{10FFFF}';
+    format!(
+        r"replace(regexp_replace(replace($1, '\', '\\'), '(?s){escape}(.)', '{mark}\1', 'g'), '{mark}', '\')"
+    )
+}
+
+/// A pattern with backslashes as escape characters; `None` for a constant that ends with an escape character.
+fn with_backslashes(pattern: &Expr, escape: char) -> Option<Expr> {
+    let constant = match pattern {
+        Expr::Value(value) => value.value.clone().into_string(),
+        _ => None,
     };
-    let Expr::Value(pattern) = pattern else {
-        return None;
+    let Some(constant) = constant else {
+        let mut computed = super::templates::parsed(&computed_pattern(escape));
+        super::templates::insert(&mut computed, std::slice::from_ref(pattern));
+        return Some(computed);
     };
-    let pattern = pattern.value.clone().into_string().filter(|_| escape != '\\')?;
-    let mut escaped = String::with_capacity(pattern.len());
-    let mut characters = pattern.chars();
+    let mut escaped = String::with_capacity(constant.len());
+    let mut characters = constant.chars();
     while let Some(character) = characters.next() {
         match character {
             // An escape character at the end is refused by the planner.
@@ -107,7 +124,8 @@ pub(super) fn is_rewritten(expression: &Expr) -> bool {
         }
         | Expr::ILike {
             pattern, escape_char, ..
-        } => with_backslashes(pattern, escape_char.as_ref()).is_some(),
+        } => other_escape(escape_char.as_ref())
+            .is_some_and(|escape| with_backslashes(pattern, escape).is_some()),
         _ => false,
     }
 }

@@ -18,6 +18,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Cte, Query, SetExpr, TableFactor, VisitorMut, With};
 use galatea_base::stack::{for_levels, poll_for_levels};
 use galatea_engine::plans::{MAX_LEVELS, with_stack_for};
+use std::collections::HashSet;
 use std::mem;
 use std::ops::ControlFlow;
 
@@ -121,6 +122,15 @@ async fn planned(query: Query, state: &SessionState) -> Result<datafusion::logic
     state
         .statement_to_plan(Statement::Statement(Box::new(statement)))
         .await
+}
+
+/// The names of the columns of a query.
+///
+/// # Errors
+/// Those of the planner.
+pub(super) async fn column_names(query: Query, state: &SessionState) -> Result<HashSet<String>> {
+    let plan = planned(query, state).await?;
+    Ok(names(plan.schema()).into_iter().collect())
 }
 
 fn names(schema: &DFSchema) -> Vec<String> {

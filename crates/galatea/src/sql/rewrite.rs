@@ -2,9 +2,10 @@
 
 use super::{asof, read_functions, values};
 use super::{
-    change_clauses, distinct_from, duckdb, merged_columns, operators, pivot, power, quantiles,
+    change_clauses, distinct_from, duckdb, literals, merged_columns, operators, pivot, power, quantiles,
     row_comparisons, similar_to, unnamed_tables, using_sample, windows,
 };
+use crate::database::Database;
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
@@ -49,6 +50,14 @@ impl VisitorMut for Rewrite<'_> {
     fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<DataFusionError> {
         if self.state.config_options().sql_parser.enable_ident_normalization {
             change_clauses::normalize(statement);
+        }
+        // Without a database, all tables end with the session.
+        if self.state.config().get_extension::<Database>().is_none() {
+            match statement {
+                Statement::CreateTable(table) => table.temporary = false,
+                Statement::CreateView(view) => view.temporary = false,
+                _ => {}
+            }
         }
         ControlFlow::Continue(())
     }
@@ -134,7 +143,7 @@ impl VisitorMut for Rewrite<'_> {
             },
             Expr::Extract { field, expr, .. } => duckdb::extracted(field, expr),
             Expr::Value(value) => large_integer(&value.value),
-            _ => row_comparisons::by_values(expression),
+            _ => literals::rewritten(expression).or_else(|| row_comparisons::by_values(expression)),
         };
         if let Some(rewritten) = rewritten {
             *expression = rewritten;

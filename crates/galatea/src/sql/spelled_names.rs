@@ -1,16 +1,20 @@
 //! Names of computed columns: `SELECT MAX(a)  + 1` has the column `max(a) + 1`, not the planner's
 //! `max(t.a) + Int64(1)`.
 //!
-//! Names are in lower case unless they are in quotes. A column of a table keeps its name. A subquery in an
-//! expression is left as it is, since the names of its columns are not visible.
+//! Names are in lower case unless they are in quotes. A column of a table keeps its name, and a field of a
+//! struct column, `s.f`, has the name of the field. A subquery in an expression is left as it is, since the
+//! names of its columns are not visible.
 
-use super::ast_parts::{called, item_expression, name_as_spelled, without_parentheses};
+use super::ast_parts::{called, item_expression, key, name_as_spelled, without_parentheses};
 use super::clause_parts::PIVOT;
 use super::column_lists::has_list;
 use super::flow_mut;
 use super::output_names::is_column;
+use crate::file_paths::table_name;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
+};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -68,6 +72,9 @@ impl VisitorMut for Names {
             .filter_map(item_expression)
             .any(|expr| called(expr, PIVOT).is_some());
         if self.parts.last() != Some(&Part::Subquery) && !pivots {
+            if let Some(tables) = tables(&select.from) {
+                items.iter_mut().for_each(|item| name_field(item, &tables));
+            }
             items
                 .iter_mut()
                 .filter(|item| is_computed(item))
@@ -76,6 +83,60 @@ impl VisitorMut for Names {
                 });
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The names of tables; `None` if one has no name that is known.
+fn tables(from: &[TableWithJoins]) -> Option<Vec<String>> {
+    let factors = from.iter().flat_map(|table| {
+        let joined = table.joins.iter().map(|join| &join.relation);
+        [&table.relation].into_iter().chain(joined)
+    });
+    factors
+        .map(|factor| match factor {
+            TableFactor::Table {
+                alias: Some(alias), ..
+            }
+            | TableFactor::Derived {
+                alias: Some(alias), ..
+            }
+            | TableFactor::UNNEST {
+                alias: Some(alias), ..
+            }
+            | TableFactor::Function {
+                alias: Some(alias), ..
+            } => Some(key(&alias.name)),
+            TableFactor::Table { name, args: None, .. } => {
+                let name = name.0.last()?.as_ident()?;
+                match name.quote_style {
+                    Some('\'') => table_name(&name.value),
+                    _ => Some(key(name)),
+                }
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// Gives a field of a struct column the name of the field.
+fn name_field(item: &mut SelectItem, tables: &[String]) {
+    let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item else {
+        return;
+    };
+    let Expr::CompoundIdentifier(parts) = &*expr else {
+        return;
+    };
+    let is_table = |part: Option<&Ident>| part.is_some_and(|part| tables.contains(&key(part)));
+    let before = parts.len().checked_sub(2).and_then(|at| parts.get(at));
+    // A column of a table, also with its schema, or a field of such a column.
+    let is_field = match is_table(parts.first()) {
+        true => parts.len() > 2,
+        false => !is_table(before),
+    };
+    if let (true, Some(field)) = (is_field, parts.last()) {
+        let alias = Ident::with_quote('"', key(field));
+        let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        *item = SelectItem::ExprWithAlias { expr, alias };
     }
 }
 

@@ -21,6 +21,9 @@ const FORM: &str =
     "write UNPIVOT t ON a, b INTO NAME n VALUE v, or t UNPIVOT [INCLUDE NULLS] (v FOR n IN (a, b))";
 /// The name of the list of names in the rewritten query.
 const LIST: &str = "galatea unpivot";
+/// Its columns, whose names no table has.
+const LIST_NAME: &str = "galatea name";
+const LIST_NUMBER: &str = "galatea number";
 
 fn wrong(problem: impl Into<String>) -> DataFusionError {
     SqlError::clause("UNPIVOT", problem, FORM).into()
@@ -77,7 +80,7 @@ pub(crate) fn joined(
         .map(SelectItem::UnnamedExpr)
         .collect();
     items.push(SelectItem::ExprWithAlias {
-        expr: list_column("name"),
+        expr: list_column(LIST_NAME),
         alias: name,
     });
     for (place, alias) in values.iter().enumerate() {
@@ -208,7 +211,10 @@ fn list(rows: &[Row]) -> TableFactor {
         // Writing to a string does not fail.
         let _ = write!(values, "{comma}({}, {})", text(&row.name), number + 1);
     }
-    derived(parsed_query(&values), Some(alias(LIST, &["name", "number"])))
+    derived(
+        parsed_query(&values),
+        Some(alias(LIST, &[LIST_NAME, LIST_NUMBER])),
+    )
 }
 
 fn list_column(name: &str) -> Expr {
@@ -233,7 +239,7 @@ fn selected(rows: &[Row], place: usize) -> Expr {
         operand, conditions, ..
     } = &mut case
     {
-        *operand = Some(Box::new(list_column("number")));
+        *operand = Some(Box::new(list_column(LIST_NUMBER)));
         for (condition, row) in conditions.iter_mut().zip(rows) {
             condition.result = row.values[place].clone();
         }

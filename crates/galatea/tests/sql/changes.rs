@@ -128,6 +128,43 @@ const CASES: &[Case] = &[
         "1 10 x; 2 20 y; 4 NULL NULL",
     ),
     ("DELETE FROM t WHERE a = 1 AND a IN (SELECT x FROM u)", "0", ALL),
+    (
+        "UPDATE t SET b = x * 100 FROM u WHERE t.a = u.x",
+        "2",
+        "1 10 x; 2 200 y; 4 400 NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t AS o SET b = o.b + u.x, s = 'm' FROM u WHERE a = x AND s IS NOT NULL",
+        "1",
+        "1 10 x; 2 22 m; 4 NULL NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t SET s = 'in' FROM u, n WHERE t.a = u.x AND u.x = n.x",
+        "1",
+        "1 10 x; 2 20 in; 4 NULL NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t SET b = v.total FROM (SELECT x, sum(x) + 1 AS total FROM u GROUP BY x) AS v WHERE v.x = t.a",
+        "2",
+        "1 10 x; 2 3 y; 4 5 NULL; NULL 30 z",
+    ),
+    (
+        "UPDATE t SET b = o.c FROM other.t AS o WHERE t.a = o.c - 1",
+        "1",
+        "1 10 x; 2 20 y; 4 5 NULL; NULL 30 z",
+    ),
+    ("DELETE FROM t USING u WHERE a = x", "2", "1 10 x; NULL 30 z"),
+    (
+        "DELETE FROM t AS o USING u JOIN n ON u.x = n.x WHERE o.a = u.x",
+        "1",
+        "1 10 x; 4 NULL NULL; NULL 30 z",
+    ),
+    (
+        "DELETE FROM t USING t AS o WHERE t.a > o.a",
+        "2",
+        "1 10 x; NULL 30 z",
+    ),
+    ("DELETE FROM t USING u", "4", ""),
     ("UPDATE t SET b = 0", "4", "1 0 x; 2 0 y; 4 0 NULL; NULL 0 z"),
     (
         "UPDATE t SET b = b + 1, s = s || '!' WHERE a >= 2",
@@ -334,9 +371,18 @@ async fn failed_changes_leave_the_table() {
                 "UPDATE of joined tables is not supported",
             ),
             (
-                "DELETE FROM t USING u WHERE a = x",
-                "DELETE ... USING is not supported\nhint: ",
+                "UPDATE t SET b = c FROM other.t AS o WHERE a = c",
+                "UPDATE ... FROM reads the column a, which is in t and in another table",
             ),
+            (
+                "UPDATE t SET b = v.x FROM (VALUES (2, 1), (2, 5)) AS v(k, x) WHERE v.k = t.a",
+                "has 2 rows for a row of the query around it",
+            ),
+            (
+                "DELETE FROM t USING t WHERE a = 1",
+                "DELETE ... USING reads the changed table under its own name",
+            ),
+            ("DELETE FROM t USING missing WHERE a = 1", "missing"),
             ("DELETE FROM t WHERE a + 1", "boolean"),
             ("TRUNCATE t, u", "multiple tables"),
             (
@@ -348,10 +394,6 @@ async fn failed_changes_leave_the_table() {
             ("DELETE FROM t WHERE missing = 1", "missing"),
             ("DELETE FROM missing", "missing"),
             ("DELETE FROM t LIMIT 1", "DELETE with LIMIT is not supported"),
-            (
-                "UPDATE t SET b = x FROM u WHERE a = x",
-                "UPDATE ... FROM is not supported\nhint: read other tables in subqueries",
-            ),
             ("DELETE FROM seen", "DELETE is not supported for the view seen"),
             (
                 "UPDATE seen SET a = 1",

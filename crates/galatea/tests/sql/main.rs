@@ -5,6 +5,7 @@
 //! are compared exactly.
 
 mod aggregates;
+mod alter_table;
 mod arrivals;
 mod asof;
 mod builds;

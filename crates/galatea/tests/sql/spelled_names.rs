@@ -38,6 +38,16 @@ async fn computed_columns_have_the_names_of_their_expressions() {
         ("SELECT (SELECT max(a) FROM t)", "(SELECT max(a) FROM t)"),
         ("SELECT year(DATE '2020-01-31')", "year(DATE '2020-01-31')"),
         ("SELECT a // 2, a ^ 2 FROM t", "a // 2 a ^ 2"),
+        // Fields of structs, and columns with the names of their tables.
+        (
+            "SELECT q.s.f, s.f AS g, q.s, t.a FROM (SELECT named_struct('f', a) AS s FROM t) AS q, public.t",
+            "f g s a",
+        ),
+        (
+            "SELECT f + 1 AS n, f FROM (SELECT s.f FROM (SELECT named_struct('f', a) AS s FROM t) AS q) AS r",
+            "n f",
+        ),
+        ("SELECT public.t.a FROM public.t", "a"),
         // Columns keep their names, also in parentheses.
         ("SELECT a, t.b, (a), a::DOUBLE FROM t", "a b a_1 a::DOUBLE"),
         ("SELECT a::DOUBLE FROM t", "a::DOUBLE"),

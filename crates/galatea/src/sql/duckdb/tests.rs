@@ -45,6 +45,12 @@ async fn functions_return_the_values_of_duckdb() {
         ("'10%' LIKE '1_!%' ESCAPE '!'", "true"),
         ("'100' LIKE '1_!%' ESCAPE '!'", "false"),
         (r"'a\b' ILIKE 'A\_' ESCAPE '!'", "true"),
+        ("'x_y' LIKE concat('x', '/_', 'y') ESCAPE '/'", "true"),
+        ("'xzy' LIKE concat('x', '/_', 'y') ESCAPE '/'", "false"),
+        ("'a/b' LIKE lower('A//%') ESCAPE '/'", "true"),
+        ("'ab' LIKE lower('A//%') ESCAPE '/'", "false"),
+        (r"'a\b' NOT LIKE concat('a', '\', '_') ESCAPE '^'", "false"),
+        ("'50%' LIKE concat('50', '^%') ESCAPE '^'", "true"),
         (
             "epoch_ms(TIMESTAMP '2024-01-01 00:00:00.123999')",
             "1704067200124",
@@ -138,6 +144,119 @@ async fn lateral_unnest_keeps_rows_of_a_left_join() {
     let sql =
         format!("SELECT count(*) * 10 + count(u) FROM {rows} LEFT JOIN LATERAL UNNEST(z.l) AS x(u) ON true");
     assert_eq!(value(&ctx, &sql).await.1.as_deref(), Some("42"));
+}
+
+/// The parser reads `KEY name` and `INDEX name` as the definition of an index.
+#[tokio::test]
+async fn columns_may_be_named_index_and_key() {
+    let ctx = session();
+    for (number, columns) in [
+        "index BIGINT, key VARCHAR(10), a INT",
+        "\n  Key INT NOT NULL DEFAULT 3\n, INDEX DECIMAL(10, 2)",
+        "\"key\" INT, \"index\" INT",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for sql in [
+            format!("CREATE TABLE keyed{number} ({columns})"),
+            format!("INSERT INTO keyed{number} (key, index) VALUES (1, 2)"),
+        ] {
+            let frame = crate::sql(&ctx, &sql)
+                .await
+                .unwrap_or_else(|error| panic!("{sql}: {error}"));
+            frame
+                .collect()
+                .await
+                .unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        let sum = format!("SELECT CAST(key AS INT) + index FROM keyed{number} WHERE index = 2");
+        let found = value(&ctx, &sum).await.1;
+        assert!(found.is_some_and(|sum| sum.starts_with('3')), "{columns}");
+    }
+}
+
+#[tokio::test]
+async fn constants_have_the_notations_of_duckdb() {
+    let ctx = session();
+    for (call, expected) in [
+        (
+            "DATE '2024-01-01' + INTERVAL '2 days 03:04:05.5'",
+            "2024-01-03T03:04:05.500",
+        ),
+        ("DATE '2024-01-02' + INTERVAL '-01:30'", "2024-01-01T22:30:00"),
+        (
+            "DATE '2024-01-01' + '1 day 2:00'::INTERVAL",
+            "2024-01-02T02:00:00",
+        ),
+        ("encode('a\\x00\\xFFb'::BLOB, 'hex')", "6100ff62"),
+        ("encode(CAST('é\\x01' AS BYTEA), 'hex')", "c3a901"),
+        ("DATE '2024-01-01' + INTERVAL (1 + 1) DAYS", "2024-01-03"),
+        ("DATE '2024-01-31' + 2 * INTERVAL '1 month'", "2024-03-31"),
+        (
+            "TIMESTAMP '2024-01-01' + INTERVAL '1 day' * 1.5",
+            "2024-01-02T12:00:00",
+        ),
+        (
+            "TIMESTAMP '2024-01-01' + INTERVAL '3 hours' / 2",
+            "2024-01-01T01:30:00",
+        ),
+        ("TIMESTAMP '2024-01-01' + to_hours(30)", "2024-01-02T06:00:00"),
+        ("TIMESTAMP '2024-01-01' + to_days(NULL)", "NULL"),
+        ("TIMESTAMP '2024-01-01' + INTERVAL 36 HOUR", "2024-01-02T12:00:00"),
+        ("true = 'true'", "true"),
+        ("'f' = (1 > 2)", "true"),
+        ("(1 > 2) IS DISTINCT FROM 'no'", "false"),
+    ] {
+        let found = value(&ctx, &format!("SELECT {call}")).await.1;
+        assert_eq!(found.as_deref(), Some(expected), "{call}");
+    }
+    let error = crate::sql(&ctx, "SELECT true = 'perhaps'").await;
+    assert!(error.is_err(), "no name of a Boolean");
+}
+
+/// Template patterns of PostgreSQL.
+#[tokio::test]
+async fn template_patterns_are_formats() {
+    let ctx = session();
+    let time = "TIMESTAMP '2024-03-05 14:07:09.012345'";
+    for (call, expected) in [
+        (
+            format!("to_char({time}, 'YYYY-MM-DD HH24:MI:SS')"),
+            "2024-03-05 14:07:09",
+        ),
+        (format!("to_char({time}, 'yyyymmdd')"), "20240305"),
+        (
+            format!("to_char({time}, 'FMMM/FMDD/YY HH12:MI AM')"),
+            "3/5/24 02:07 PM",
+        ),
+        (format!("to_char({time}, 'HH:MI:SS.MS pm')"), "02:07:09.012 pm"),
+        (format!("to_char({time}, 'SS.US')"), "09.012345"),
+        (format!("to_char({time}, 'Dy, DD Mon YYYY')"), "Tue, 05 Mar 2024"),
+        (
+            format!("to_char({time}, 'FMDay FMMonth \"of Q\"Q IYYY-\"W\"IW-ID DDD')"),
+            "Tuesday March of Q1 2024-W10-2 065",
+        ),
+        (
+            format!("to_char({time}, 'YYYY-MM-DDTHH24:MI')"),
+            "2024-03-05T14:07",
+        ),
+        (format!("to_char({time}, '%Y/%m')"), "2024/03"),
+        ("to_date('05/03/2024', 'DD/MM/YYYY')".to_owned(), "2024-03-05"),
+        (
+            "to_timestamp('2024-03-05 10:11:12.5', 'YYYY-MM-DD HH24:MI:SS.US')".to_owned(),
+            "2024-03-05T10:11:12.500",
+        ),
+        ("to_date('5-MAR-2024', 'DD-MON-YYYY')".to_owned(), "2024-03-05"),
+    ] {
+        let found = value(&ctx, &format!("SELECT {call}")).await.1;
+        assert_eq!(found.as_deref(), Some(expected), "{call}");
+    }
+    for pattern in ["Month", "MON", "Day", "DY", "WW", "FMmonth", "YYYY AD", "SSSS"] {
+        let error = crate::sql(&ctx, &format!("SELECT to_char({time}, '{pattern}')")).await;
+        let error = error.expect_err(pattern).to_string();
+        assert!(error.contains("the pattern"), "{pattern}: {error}");
+    }
 }
 
 /// A column of the subquery has the name of a column before it.
