@@ -57,7 +57,7 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         .sql_parser
         .dialect
         .to_string();
-    let words = words(text, &dialect, 3);
+    let words = words(text, &dialect, 5);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if matches!(words.first(), Some(&("SHOW" | "ALTER" | "DESCRIBE" | "DESC"))) {
         check_names(text, &dialect, ctx, role)?;
@@ -69,6 +69,16 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         }
         ["ALTER", "SYSTEM", ..] => return Err(missing(role, "ALTER SYSTEM", "alter_system")),
         ["ALTER", "TABLE", ..] => return writes(role, Class::Immediate, "ALTER TABLE"),
+        // All sessions share the tables of a server.
+        ["CREATE", "TEMP" | "TEMPORARY", kind @ ("TABLE" | "VIEW"), ..]
+        | [
+            "CREATE",
+            "OR",
+            "REPLACE",
+            "TEMP" | "TEMPORARY",
+            kind @ ("TABLE" | "VIEW"),
+            ..,
+        ] => return Err(refused(&format!("CREATE TEMPORARY {kind}"))),
         ["BEGIN", ..] | ["START", "TRANSACTION", ..] => return Ok(Checked::new(Class::Nothing, "BEGIN")),
         ["COMMIT" | "END", ..] => return Ok(Checked::new(Class::Nothing, "COMMIT")),
         ["ROLLBACK" | "ABORT", ..] => return Ok(Checked::new(Class::Nothing, "ROLLBACK")),
@@ -479,6 +489,8 @@ mod tests {
     async fn unlisted_statements_are_refused() {
         let role = Role::local(Limits::default(), false);
         for text in [
+            "CREATE TEMP TABLE t AS SELECT 1",
+            "create or replace temporary view v as select 1",
             "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
             "CREATE SCHEMA s",
             "CREATE DATABASE d",
