@@ -21,6 +21,7 @@
 mod access;
 mod account;
 mod activity;
+mod binding;
 mod client;
 mod config;
 mod error;

@@ -62,6 +62,14 @@ pub(crate) fn start(ctx: Context, work: Work) -> BoxFuture<'static, Result<Optio
     })
 }
 
+/// Checks that a plan can be executed.
+pub(crate) fn check(frame: Frame) -> BoxFuture<'static, Result<()>> {
+    Box::pin(async move {
+        let frame = DataFrame::clone(&frame);
+        frame.create_physical_plan().await.map(drop)
+    })
+}
+
 /// Whether the plan belongs to a statement that was executed when it was planned, and returns no rows.
 fn is_carried_out(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{ParamValues, ScalarValue, internal_err};
+use datafusion::common::{ScalarValue, internal_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result as PlanResult;
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use tokio::time::timeout;
 
+use crate::binding;
 use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::metrics::{REFUSED, SESSIONS};
 use crate::opaque::Opaque;
@@ -48,12 +49,35 @@ pub(crate) struct Prepared {
     pub(crate) checked: Checked,
     /// The plan; `None` for a statement that is executed when it is planned.
     frame: Option<Frame>,
+    /// Whether the columns have other names than those of the statement.
+    is_last_resort: bool,
 }
+
+/// The prefix of columns that the last resort of a statement renames.
+const RENAMED: &str = "__alias_";
 
 impl Prepared {
     /// The columns of the result; `None` if the statement returns no rows, or if they are only known when it
     /// runs.
     pub(crate) fn schema(&self) -> Option<SchemaRef> {
+        let schema = self.plan_schema()?;
+        Some(self.shown(schema))
+    }
+
+    /// The columns with the names of the statement.
+    pub(crate) fn shown(&self, schema: SchemaRef) -> SchemaRef {
+        if !self.is_last_resort {
+            return schema;
+        }
+        let fields = schema.fields().iter().map(|field| {
+            let name = field.name();
+            let name = name.strip_prefix(RENAMED).unwrap_or(name);
+            field.as_ref().clone().with_name(name)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    fn plan_schema(&self) -> Option<SchemaRef> {
         match (&self.frame, self.checked.class) {
             (Some(frame), Class::Query) => Some(Arc::clone(frame.schema().inner())),
             (None, Class::Immediate) if self.checked.tag == "SUMMARIZE" => Some(galatea::summary_schema()),
@@ -77,10 +101,10 @@ impl Prepared {
         }
     }
 
-    /// The same statement with values for its parameters, converted to the types of the parameters.
+    /// The same statement with values for its parameters ([`binding`]).
     ///
     /// # Errors
-    /// Another number of values; values that cannot be converted.
+    /// Another number of values; values that a column or a parameter does not have.
     pub(crate) fn bind(&self, values: Vec<ScalarValue>) -> Result<Self, Failure> {
         let types = self.parameters()?;
         if types.len() != values.len() {
@@ -90,30 +114,42 @@ impl Prepared {
                 values.len()
             )));
         }
-        let values = values
-            .into_iter()
-            .zip(types)
-            .map(|(value, data_type)| match data_type {
-                Some(data_type) if value.data_type() != data_type => value.cast_to(&data_type),
-                _ => Ok(value),
-            });
-        let values = ParamValues::from(values.collect::<Result<Vec<_>, _>>()?);
         let frame = match &self.frame {
             Some(frame) => {
-                let bound = DataFrame::clone(frame).with_param_values(values)?;
-                Some(Opaque::new(bound))
+                let (state, plan) = DataFrame::clone(frame).into_parts();
+                let plan = binding::bound(plan, &types, values)?;
+                Some(Opaque::new(DataFrame::new(state, plan)))
             }
             None => None,
         };
         Ok(Self {
-            text: Arc::clone(&self.text),
-            checked: self.checked,
             frame,
+            ..self.clone()
         })
     }
 }
 
 impl Prepared {
+    /// Checks that the plan can be executed, with any values of its parameters.
+    ///
+    /// # Errors
+    /// Those of planning.
+    async fn check_execution(&self) -> Result<(), Failure> {
+        let values = self.parameters()?.into_iter().map(|data_type| {
+            let data_type = data_type.unwrap_or(DataType::Utf8);
+            ScalarValue::new_default(&data_type).or_else(|_| ScalarValue::try_from(&data_type))
+        });
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let bound = match values.is_empty() {
+            true => self.clone(),
+            false => self.bind(values)?,
+        };
+        match bound.frame {
+            Some(frame) => Ok(planning::check(frame).await?),
+            None => Ok(()),
+        }
+    }
+
     /// The same INSERT of `VALUES` with other rows in place of its parameters.
     ///
     /// # Errors
@@ -288,20 +324,26 @@ impl Session {
     /// # Errors
     /// Those of parsing, of planning and of missing grants; limits of time and of concurrent queries.
     pub(crate) async fn prepare(self: &Arc<Self>, text: &str) -> Result<Prepared, Failure> {
-        self.prepare_as(text, text).await
+        self.prepare_as(text, text.to_string(), None).await
     }
 
-    /// Like [`prepare`](Self::prepare), for a statement that the protocol has rewritten to `sql`.
-    pub(crate) async fn prepare_as(self: &Arc<Self>, text: &str, sql: &str) -> Result<Prepared, Failure> {
+    /// Like [`prepare`](Self::prepare), for a statement that the protocol has rewritten to `sql`, or to
+    /// `last_resort` if `sql` cannot be planned.
+    pub(crate) async fn prepare_as(
+        self: &Arc<Self>,
+        text: &str,
+        sql: String,
+        last_resort: Option<String>,
+    ) -> Result<Prepared, Failure> {
         self.touch();
         if self.shared.is_stopping() {
             return Err(state::stopping());
         }
         let permit = self.account.query_permit()?;
-        let (session, sql, text) = (Arc::clone(self), sql.to_string(), Arc::from(text));
+        let (session, text) = (Arc::clone(self), Arc::from(text));
         let planning = self.shared.queries.spawn(async move {
             let _permit = permit;
-            session.plan(text, sql).await
+            session.plan(text, sql, last_resort).await
         });
         // The client may leave while the statement is planned.
         let planning = AbortOnDrop(planning);
@@ -335,7 +377,33 @@ impl Session {
         prepared
     }
 
-    async fn plan(&self, text: Arc<str>, sql: String) -> Result<Prepared, Failure> {
+    async fn plan(
+        &self,
+        text: Arc<str>,
+        sql: String,
+        last_resort: Option<String>,
+    ) -> Result<Prepared, Failure> {
+        let planned = self.plan_sql(Arc::clone(&text), sql).await;
+        let Some(last_resort) = last_resort else {
+            return planned;
+        };
+        let failure = match planned {
+            Ok(prepared) => match prepared.check_execution().await {
+                Ok(()) => return Ok(prepared),
+                Err(failure) => failure,
+            },
+            Err(failure) if failure.kind == FailureKind::Denied => return Err(failure),
+            Err(failure) => failure,
+        };
+        // The error of the statement itself is the clearer one.
+        let prepared = self.plan_sql(text, last_resort).await.map_err(|_| failure)?;
+        Ok(Prepared {
+            is_last_resort: true,
+            ..prepared
+        })
+    }
+
+    async fn plan_sql(&self, text: Arc<str>, sql: String) -> Result<Prepared, Failure> {
         let macros = self.macros.read().await;
         let checked = self.check(&sql, *macros).await?;
         let frame = match checked.class {
@@ -347,6 +415,7 @@ impl Session {
             text: if frame.is_none() { Arc::from(sql) } else { text },
             checked,
             frame,
+            is_last_resort: false,
         })
     }
 

@@ -1,9 +1,6 @@
-//! `pg_catalog`, and statements over it.
-//!
-//! Clients query the catalog in ways that only PostgreSQL plans. Such statements are rewritten by the rules
-//! of datafusion-pg-catalog; all others are planned as they are.
+//! `pg_catalog` of a session.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{AsArray, Int32Array};
 use arrow::datatypes::DataType;
@@ -13,8 +10,8 @@ use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::setup_pg_catalog;
-use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
+use super::catalog_sql::PG_CATALOG;
 use super::cursor_table::CatalogWithCursors;
 use super::cursors::Cursors;
 use crate::failure::{ErrorKind, Failure, FailureKind};
@@ -22,21 +19,6 @@ use crate::tables::CATALOG;
 
 /// The version that clients see. Drivers choose their catalog queries by it.
 pub(super) const SERVER_VERSION: &str = "16.6";
-
-/// The schema of the catalog.
-const PG_CATALOG: &str = "pg_catalog";
-
-/// Parts of statements over the catalog, in lower case.
-const CATALOG_WORDS: [&str; 6] = [
-    "pg_",
-    "::reg",
-    "information_schema",
-    "current_schema",
-    "current_user",
-    "session_user",
-];
-
-static PARSER: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
 
 /// Adds the catalog to a session. It describes these cursors.
 pub(super) fn install(
@@ -67,6 +49,8 @@ pub(super) fn install(
         ("version", version),
         ("current_user", user.to_string()),
         ("session_user", user.to_string()),
+        ("user", user.to_string()),
+        ("current_catalog", CATALOG.to_string()),
     ] {
         let value = ColumnarValue::Scalar(ScalarValue::Utf8(Some(value)));
         let function = Arc::new(move |_: &[ColumnarValue]| Ok(value.clone()));
@@ -135,32 +119,5 @@ fn to_regtype(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
 pub(super) fn remove(ctx: &SessionContext) {
     if let Some(catalog) = ctx.catalog(CATALOG) {
         let _ = catalog.deregister_schema(PG_CATALOG, true);
-    }
-}
-
-/// The statement, rewritten if it is one over the catalog.
-pub(super) fn rewritten(statement: &str) -> Option<String> {
-    let lower = statement.to_ascii_lowercase();
-    if !CATALOG_WORDS.iter().any(|word| lower.contains(word)) {
-        return None;
-    }
-    // A statement that this parser does not accept is planned as it is.
-    let mut statements = PARSER.parse(statement).ok()?;
-    match (statements.pop(), statements.is_empty()) {
-        (Some(statement), true) => Some(statement.to_string()),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_statements_over_the_catalog_are_rewritten() {
-        assert_eq!(rewritten("SELECT a FROM b"), None);
-        let sql = rewritten("SELECT relname FROM pg_class WHERE oid = 'a'::regclass").expect("rewritten");
-        assert!(sql.contains("pg_catalog.pg_class"), "{sql}");
-        assert_eq!(rewritten("SELECT pg_ FROM ("), None);
     }
 }

@@ -21,6 +21,9 @@ use super::rows;
 use crate::session::{Prepared, Session};
 use crate::statement::Class;
 
+/// The default time zone of the engine.
+const UTC: &str = "+00:00";
+
 /// The use of the rows of a statement.
 #[derive(Debug, Clone)]
 pub(super) enum RowsTo {
@@ -128,7 +131,8 @@ impl Connection {
         if prepared.checked.class == Class::Nothing {
             return self.transaction(client, tag).await;
         }
-        let rows = session.run(prepared).await.map_err(error)?;
+        let mut rows = session.run(prepared).await.map_err(error)?;
+        rows.schema = prepared.shown(rows.schema);
         if prepared.checked.class != Class::Update && !rows.schema.fields().is_empty() {
             let options = self.format_options();
             return Ok(Response::Query(rows::response(rows, format, options, tag)?));
@@ -146,6 +150,14 @@ impl Connection {
             (Class::Update, _) => command.with_rows(changed),
             _ => command,
         }))
+    }
+
+    /// The time zone of the connection, as the engine names it.
+    pub(super) fn time_zone(&self) -> String {
+        match self.parameters.lock().get("timezone") {
+            None | Some("UTC") => UTC.to_string(),
+            Some(zone) => zone.to_string(),
+        }
     }
 
     fn format_options(&self) -> FormatOptions {
@@ -219,7 +231,7 @@ impl Connection {
             Command::ResetAll(tag) => {
                 self.parameters.lock().reset();
                 session.set_timeout(None);
-                self.set_time_zone(session, "+00:00").await?;
+                self.set_time_zone(session, UTC).await?;
                 if *tag == "DISCARD ALL" {
                     self.cursors.close_all();
                 }
@@ -228,7 +240,7 @@ impl Connection {
             Command::Set(name, value) => {
                 if name == "timezone" {
                     // The engine checks the name of the zone.
-                    self.set_time_zone(session, value.as_deref().unwrap_or("+00:00"))
+                    self.set_time_zone(session, value.as_deref().unwrap_or(UTC))
                         .await?;
                 }
                 let set = self.parameters.lock().set(name, value.clone());

@@ -4,7 +4,10 @@
 //!
 //! Each connection has one session. The catalog `pg_catalog` describes its visible tables.
 
+mod array_text;
 mod catalog;
+mod catalog_sql;
+mod catalog_tables;
 mod commands;
 mod connection;
 mod copy;
@@ -15,7 +18,9 @@ mod cursor_table;
 mod cursors;
 mod errors;
 mod execution;
+mod interval_text;
 mod limits;
+mod parameters;
 mod registry;
 mod rows;
 mod serve;

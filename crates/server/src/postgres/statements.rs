@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
-use arrow_pg::datatypes::{df, into_pg_type};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::common::ParamValues;
-use datafusion::scalar::ScalarValue;
 use futures::{Sink, SinkExt};
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
 use pgwire::api::query::{
@@ -23,14 +20,15 @@ use pgwire::messages::extendedquery::{Describe, Execute, TARGET_TYPE_BYTE_PORTAL
 use pgwire::messages::response::EmptyQueryResponse;
 use pgwire::messages::simplequery::Query;
 
-use super::catalog;
+use super::catalog_sql::rewritten;
 use super::commands::{Command, command};
 use super::connection::Connection;
 use super::copy::{self, Copy};
 use super::copy_rows::CopyTarget;
 use super::cursors::{self, CursorStatement};
-use super::errors::{error, invalid};
+use super::errors::{error, error_state, invalid};
 use super::execution::RowsTo;
+use super::parameters::{Parameter, parameters};
 use super::rows;
 use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::session::Prepared;
@@ -45,8 +43,9 @@ pub(super) enum PgStatement {
     /// A statement of the engine, and the use of its rows.
     Planned {
         prepared: Arc<Prepared>,
-        /// The columns of the result, for the types of parameters that the client named.
+        /// The columns of the result, for the types of the parameters.
         schema: Option<SchemaRef>,
+        parameters: Vec<Parameter>,
         rows: RowsTo,
     },
     /// `FETCH` or `MOVE`; `None` is all rows.
@@ -62,45 +61,13 @@ pub(super) enum PgStatement {
     CopyIn(Arc<CopyTarget>),
 }
 
-/// Types of the parameters: of the engine, and of the protocol.
-fn parameter_types(prepared: &Prepared) -> PgWireResult<Vec<(Option<DataType>, Type)>> {
-    let types = prepared.parameters().map_err(error)?;
-    let types = types.into_iter().map(|data_type| {
-        let wire = match &data_type {
-            Some(data_type) => into_pg_type(data_type).unwrap_or(Type::TEXT),
-            None => Type::TEXT,
-        };
-        (data_type, wire)
-    });
-    Ok(types.collect())
-}
-
-/// The type of a NULL of a type of the protocol; `None` for types that the engine does not have.
-fn engine_type(wire: &Type) -> Option<DataType> {
-    match *wire {
-        Type::BOOL => Some(DataType::Boolean),
-        Type::INT2 => Some(DataType::Int16),
-        Type::INT4 => Some(DataType::Int32),
-        Type::INT8 => Some(DataType::Int64),
-        Type::FLOAT4 => Some(DataType::Float32),
-        Type::FLOAT8 => Some(DataType::Float64),
-        Type::DATE => Some(DataType::Date32),
-        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN => Some(DataType::Utf8),
-        _ => None,
-    }
-}
-
 /// The columns of a query with parameters of these types.
-fn described(prepared: &Prepared, client: &[Option<Type>]) -> Option<SchemaRef> {
+fn described(prepared: &Prepared, parameters: &[Parameter], zone: &str) -> Option<SchemaRef> {
     let schema = prepared.schema()?;
-    let known = prepared.parameters().ok()?;
-    if known.is_empty() || known.iter().all(Option::is_some) {
+    if parameters.is_empty() {
         return Some(schema);
     }
-    let nulls = known.into_iter().enumerate().map(|(index, data_type)| {
-        let named = client.get(index).and_then(Option::as_ref).and_then(engine_type);
-        ScalarValue::try_from(data_type.or(named).unwrap_or(DataType::Utf8))
-    });
+    let nulls = parameters.iter().map(|parameter| parameter.null(zone));
     let nulls = nulls.collect::<Result<Vec<_>, _>>().ok()?;
     let bound = prepared.bind(nulls).ok();
     bound.and_then(|bound| bound.schema()).or(Some(schema))
@@ -136,8 +103,12 @@ impl Connection {
     /// Plans a statement of the engine.
     async fn plan_rows(&self, text: &str, types: &[Option<Type>], rows: RowsTo) -> PgWireResult<PgStatement> {
         let session = self.session()?;
-        let prepared = match catalog::rewritten(text) {
-            Some(sql) => session.prepare_as(text, &sql).await,
+        let prepared = match rewritten(text, &session.dialect()) {
+            Some(rewritten) => {
+                session
+                    .prepare_as(text, rewritten.sql, rewritten.last_resort)
+                    .await
+            }
             None => session.prepare(text).await,
         };
         let prepared = Arc::new(prepared.map_err(error)?);
@@ -146,10 +117,12 @@ impl Connection {
             let tag = prepared.checked.tag;
             return Err(invalid(format!("{tag} has no rows for a cursor or for COPY")));
         }
-        let schema = described(&prepared, types);
+        let parameters = parameters(&prepared, types)?;
+        let schema = described(&prepared, &parameters, &self.time_zone());
         Ok(PgStatement::Planned {
             prepared,
             schema,
+            parameters,
             rows,
         })
     }
@@ -291,10 +264,10 @@ impl QueryParser for Planner {
             | PgStatement::Fetch { .. }
             | PgStatement::Close(_)
             | PgStatement::CopyIn(_) => Ok(Vec::new()),
-            PgStatement::Planned { prepared, .. } => {
-                let types = parameter_types(prepared)?;
-                Ok(types.into_iter().map(|(_, wire)| wire).collect())
-            }
+            PgStatement::Planned { parameters, .. } => Ok(parameters
+                .iter()
+                .map(|parameter| parameter.wire.clone())
+                .collect()),
         }
     }
 
@@ -437,9 +410,14 @@ impl ExtendedQueryHandler for Extended {
     {
         let connection = &self.connection;
         let format = &portal.result_column_format;
-        let (prepared, rows) = match &portal.statement.statement {
+        let (prepared, parameters, rows) = match &portal.statement.statement {
             PgStatement::Command(command) => return connection.command(client, command).await,
-            PgStatement::Planned { prepared, rows, .. } => (prepared, rows),
+            PgStatement::Planned {
+                prepared,
+                parameters,
+                rows,
+                ..
+            } => (prepared, parameters, rows),
             PgStatement::Fetch {
                 cursor, rows, tag, ..
             } => {
@@ -448,16 +426,28 @@ impl ExtendedQueryHandler for Extended {
             PgStatement::Close(cursor) => return connection.close(cursor.as_deref()),
             PgStatement::CopyIn(_) => return Err(unexpected_copy()),
         };
-        let types = parameter_types(prepared)?;
-        if types.is_empty() && portal.parameter_len() == 0 {
+        if parameters.is_empty() && portal.parameters.is_empty() {
             return connection.run_for(client, prepared, rows, format).await;
         }
-        let known: Vec<_> = types.iter().map(|(data_type, _)| data_type.as_ref()).collect();
-        let wire: Vec<_> = types.iter().map(|(_, wire)| Some(wire)).collect();
-        let values = match df::deserialize_parameters_with_server_types(portal, &known, &wire)? {
-            ParamValues::List(values) => values.into_iter().map(|value| value.value).collect(),
-            ParamValues::Map(_) => return Err(invalid("parameters have numbers, not names")),
-        };
+        let zone = connection.time_zone();
+        let values = portal.parameters.iter().zip(parameters).enumerate();
+        let values = values.map(|(index, (bytes, parameter))| {
+            let is_binary = match &portal.parameter_format {
+                Format::UnifiedText => false,
+                Format::UnifiedBinary => true,
+                Format::Individual(formats) => formats.get(index).is_some_and(|format| *format == 1),
+            };
+            parameter.value(bytes.as_deref(), is_binary, &zone)
+        });
+        let values = values.collect::<PgWireResult<Vec<_>>>()?;
+        if portal.parameters.len() != parameters.len() {
+            let problem = format!(
+                "bind message supplies {} parameters, but the statement requires {}",
+                portal.parameters.len(),
+                parameters.len()
+            );
+            return Err(error_state("08P01", problem));
+        }
         let bound = prepared.bind(values).map_err(error)?;
         connection.run_for(client, &bound, rows, format).await
     }

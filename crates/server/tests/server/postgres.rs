@@ -12,7 +12,10 @@ use crate::support::{LONG, config, postgres, postgres_socket, start, state, unti
 const ENDLESS: &str = "SELECT v FROM generate_series(1, 1000000000000) AS t(v)";
 
 /// The rows of a simple query, with fields separated by `|`.
-async fn simple(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+pub(crate) async fn simple(
+    client: &tokio_postgres::Client,
+    sql: &str,
+) -> Result<Vec<String>, tokio_postgres::Error> {
     let messages = client.simple_query(sql).await?;
     let rows = messages.into_iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => {

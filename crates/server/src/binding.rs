@@ -1,0 +1,191 @@
+//! Binds values to the parameters of a plan.
+//!
+//! A value keeps its type, so a comparison of an integer column with 10.5 is exact. Only the columns that a
+//! statement changes convert values to their types, as an assignment does.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, ParamValues, ScalarValue, plan_err};
+use datafusion::error::Result;
+use datafusion::functions::math::expr_fn::round;
+use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Values, cast};
+
+/// Whether values of the type are strings.
+fn is_string(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_string(values),
+        _ => false,
+    }
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..)
+    )
+}
+
+/// The type without fractions through which decimals become integers. Conversions of decimals round, and
+/// those to integers do not.
+const WHOLE: DataType = DataType::Decimal256(76, 0);
+
+/// A value as an assignment to a column of the type converts it: numbers are rounded.
+///
+/// # Errors
+/// The type does not have the value.
+pub(crate) fn assigned(value: &ScalarValue, to: &DataType) -> Result<ScalarValue> {
+    let from = value.data_type();
+    if from == *to {
+        return Ok(value.clone());
+    }
+    if to.is_integer() && is_decimal(&from) {
+        return value.cast_to(&WHOLE)?.cast_to(to);
+    }
+    match value {
+        ScalarValue::Float64(Some(number)) if to.is_integer() => {
+            ScalarValue::Float64(Some(number.round_ties_even())).cast_to(to)
+        }
+        ScalarValue::Float32(Some(number)) if to.is_integer() => {
+            ScalarValue::Float32(Some(number.round_ties_even())).cast_to(to)
+        }
+        _ => value.cast_to(to),
+    }
+}
+
+/// An expression as an assignment converts it.
+fn converted(expression: Expr, from: &DataType, to: &DataType) -> Expr {
+    if to.is_integer() && is_decimal(from) {
+        return cast(cast(expression, WHOLE), to.clone());
+    }
+    match to.is_integer() && from.is_floating() {
+        true => cast(round(vec![expression]), to.clone()),
+        false => cast(expression, to.clone()),
+    }
+}
+
+/// Puts values in place of the parameters. `types` are the inferred types of the parameters.
+///
+/// # Errors
+/// A string is no value of the type of its parameter; a column does not have the value.
+pub(crate) fn bound(
+    plan: LogicalPlan,
+    types: &[Option<DataType>],
+    mut values: Vec<ScalarValue>,
+) -> Result<LogicalPlan> {
+    for (value, inferred) in values.iter_mut().zip(types) {
+        if let Some(inferred) = inferred
+            && is_string(&value.data_type())
+            && !is_string(inferred)
+        {
+            *value = value.cast_to(inferred)?;
+        }
+    }
+    let LogicalPlan::Dml(statement) = plan else {
+        return plan.with_param_values(ParamValues::from(values));
+    };
+    let columns = Arc::clone(statement.input.schema());
+    let rows = with_rows(LogicalPlan::Dml(statement), &values)?;
+    let bound = rows.with_param_values(ParamValues::from(values))?;
+    let LogicalPlan::Dml(statement) = bound else {
+        return plan_err!("a statement with values is another statement");
+    };
+    let types = columns.fields().iter().map(|field| field.data_type());
+    let input = with_types(Arc::unwrap_or_clone(Arc::clone(&statement.input)), types)?;
+    Ok(LogicalPlan::Dml(DmlStatement::new(
+        statement.table_name.clone(),
+        Arc::clone(&statement.target),
+        statement.op.clone(),
+        Arc::new(input),
+    )))
+}
+
+/// Puts values in place of the parameters that are fields of VALUES.
+fn with_rows(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let rows = plan.transform_up(|node| {
+        let LogicalPlan::Values(rows) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let Values { schema, values: rows } = rows;
+        let assigned = rows.into_iter().map(|row| {
+            let fields = row.into_iter().zip(schema.fields());
+            let fields = fields.map(|(expression, field)| match parameter(&expression, values) {
+                Some(value) => Ok(Expr::Literal(assigned(value, field.data_type())?, None)),
+                None => Ok(expression),
+            });
+            fields.collect::<Result<Vec<_>>>()
+        });
+        let values = assigned.collect::<Result<Vec<_>>>()?;
+        Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })))
+    });
+    Ok(rows?.data)
+}
+
+/// The value of an expression that is a parameter.
+fn parameter<'v>(expression: &Expr, values: &'v [ScalarValue]) -> Option<&'v ScalarValue> {
+    let Expr::Placeholder(placeholder) = expression else {
+        return None;
+    };
+    let number: usize = placeholder.id.strip_prefix('$')?.parse().ok()?;
+    values.get(number.checked_sub(1)?)
+}
+
+/// The rows with columns of these types.
+fn with_types<'t>(plan: LogicalPlan, types: impl Iterator<Item = &'t DataType>) -> Result<LogicalPlan> {
+    let schema = Arc::clone(plan.schema());
+    let mut changes = false;
+    let columns = schema.iter().zip(types).map(|((qualifier, field), wanted)| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        if field.data_type() == wanted {
+            return column;
+        }
+        changes = true;
+        converted(column, field.data_type(), wanted).alias_qualified(qualifier.cloned(), field.name())
+    });
+    let columns: Vec<_> = columns.collect();
+    match changes {
+        true => Ok(LogicalPlan::Projection(Projection::try_new(
+            columns,
+            Arc::new(plan),
+        )?)),
+        false => Ok(plan),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_round_numbers() {
+        let decimal = |number, scale| ScalarValue::Decimal128(Some(number), 10, scale);
+        for (value, to, expected) in [
+            (decimal(105, 1), DataType::Int32, ScalarValue::Int32(Some(11))),
+            (decimal(-105, 1), DataType::Int64, ScalarValue::Int64(Some(-11))),
+            (
+                decimal(2504, 3),
+                DataType::Decimal128(10, 2),
+                ScalarValue::Decimal128(Some(250), 10, 2),
+            ),
+            (
+                ScalarValue::Float64(Some(2.5)),
+                DataType::Int32,
+                ScalarValue::Int32(Some(2)),
+            ),
+            (
+                ScalarValue::Int16(Some(7)),
+                DataType::Int64,
+                ScalarValue::Int64(Some(7)),
+            ),
+        ] {
+            assert_eq!(assigned(&value, &to).unwrap(), expected, "{value}");
+        }
+        assert!(assigned(&ScalarValue::Int64(Some(1 << 40)), &DataType::Int32).is_err());
+        assert!(assigned(&ScalarValue::from("x"), &DataType::Int32).is_err());
+    }
+}
