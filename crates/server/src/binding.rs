@@ -3,14 +3,17 @@
 //! A value keeps its type, so a comparison of an integer column with 10.5 is exact. Only the columns that a
 //! statement changes convert values to their types, as an assignment does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ParamValues, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::functions::math::expr_fn::round;
-use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Values, cast};
+use datafusion::logical_expr::{
+    BinaryExpr, DmlStatement, Expr, LogicalPlan, Operator, Projection, Values, cast,
+};
 
 /// Whether values of the type are strings.
 fn is_string(data_type: &DataType) -> bool {
@@ -56,6 +59,82 @@ pub(crate) fn assigned(value: &ScalarValue, to: &DataType) -> Result<ScalarValue
         }
         _ => value.cast_to(to),
     }
+}
+
+/// The type in a plan of a decimal parameter, whose digits are those of its value.
+pub(crate) const ANY_DECIMAL: DataType = DataType::Decimal128(37, 11);
+
+/// Removes the casts of parameters to [`ANY_DECIMAL`].
+pub(crate) fn without_any_decimal(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expression| {
+            expression.transform_up(|part| match part {
+                Expr::Cast(cast)
+                    if *cast.field.data_type() == ANY_DECIMAL
+                        && matches!(cast.expr.as_ref(), Expr::Placeholder(_)) =>
+                {
+                    let name = Expr::Cast(cast.clone()).schema_name().to_string();
+                    Ok(Transformed::yes(cast.expr.alias(name)))
+                }
+                part => Ok(Transformed::no(part)),
+            })
+        })
+    });
+    Ok(plan?.data)
+}
+
+/// The types that a plan determines for its parameters, by name; `None` for a parameter with no type or with
+/// several.
+pub(crate) fn parameter_types(plan: &LogicalPlan) -> Result<BTreeMap<String, Option<DataType>>> {
+    let mut types = BTreeMap::<String, Vec<DataType>>::new();
+    let mut note = |expression: &Expr, data_type: Option<&DataType>| {
+        let Expr::Placeholder(placeholder) = expression else {
+            return;
+        };
+        let types = types.entry(placeholder.id.clone()).or_default();
+        let inferred = placeholder.field.as_ref().map(|field| field.data_type());
+        if let Some(found) = inferred.or(data_type)
+            && !types.contains(found)
+        {
+            types.push(found.clone());
+        }
+    };
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for rows in limit.skip.iter().chain(&limit.fetch) {
+                note(rows, Some(&DataType::Int64));
+            }
+        }
+        node.apply_expressions(|expression| {
+            expression.apply(|part| {
+                note(part, None);
+                match part {
+                    Expr::Cast(cast) => note(&cast.expr, Some(cast.field.data_type())),
+                    Expr::Not(operand) => note(operand, Some(&DataType::Boolean)),
+                    Expr::BinaryExpr(BinaryExpr {
+                        left,
+                        op: Operator::And | Operator::Or,
+                        right,
+                    }) => {
+                        note(left, Some(&DataType::Boolean));
+                        note(right, Some(&DataType::Boolean));
+                    }
+                    Expr::Case(case) if case.expr.is_none() => {
+                        for (condition, _) in &case.when_then_expr {
+                            note(condition, Some(&DataType::Boolean));
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let types = types.into_iter().map(|(name, mut types)| match types.len() {
+        1 => (name, types.pop()),
+        _ => (name, None),
+    });
+    Ok(types.collect())
 }
 
 /// An expression as an assignment converts it.

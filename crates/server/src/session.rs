@@ -51,6 +51,19 @@ pub(crate) struct Prepared {
     frame: Option<Frame>,
     /// Whether the columns have other names than those of the statement.
     is_last_resort: bool,
+    /// Whether the plan has casts of parameters that the statement does not have ([`Forms::typed`]).
+    is_typed: bool,
+}
+
+/// The SQL of a statement that a protocol has rewritten. Each form is planned if the one before cannot be.
+#[derive(Debug)]
+pub(crate) struct Forms {
+    pub(crate) sql: String,
+    /// With casts of the parameters to the types that the client declared. A decimal, whose digits are not
+    /// known, has a cast to [`binding::ANY_DECIMAL`].
+    pub(crate) typed: Option<String>,
+    /// A query of the catalog that may have another meaning.
+    pub(crate) last_resort: Option<String>,
 }
 
 /// The prefix of columns that the last resort of a statement renames.
@@ -117,6 +130,10 @@ impl Prepared {
         let frame = match &self.frame {
             Some(frame) => {
                 let (state, plan) = DataFrame::clone(frame).into_parts();
+                let plan = match self.is_typed {
+                    true => binding::without_any_decimal(plan)?,
+                    false => plan,
+                };
                 let plan = binding::bound(plan, &types, values)?;
                 Some(Opaque::new(DataFrame::new(state, plan)))
             }
@@ -173,7 +190,7 @@ impl Prepared {
 const PARAMETERS: usize = 65_535;
 
 fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, Failure> {
-    let types = galatea::parameter_types(plan)?;
+    let types = binding::parameter_types(plan)?;
     let mut numbered = Vec::new();
     for (name, data_type) in types {
         let number = name
@@ -324,17 +341,16 @@ impl Session {
     /// # Errors
     /// Those of parsing, of planning and of missing grants; limits of time and of concurrent queries.
     pub(crate) async fn prepare(self: &Arc<Self>, text: &str) -> Result<Prepared, Failure> {
-        self.prepare_as(text, text.to_string(), None).await
+        let forms = Forms {
+            sql: text.to_string(),
+            typed: None,
+            last_resort: None,
+        };
+        self.prepare_as(text, forms).await
     }
 
-    /// Like [`prepare`](Self::prepare), for a statement that the protocol has rewritten to `sql`, or to
-    /// `last_resort` if `sql` cannot be planned.
-    pub(crate) async fn prepare_as(
-        self: &Arc<Self>,
-        text: &str,
-        sql: String,
-        last_resort: Option<String>,
-    ) -> Result<Prepared, Failure> {
+    /// Like [`prepare`](Self::prepare), for a statement that the protocol has rewritten.
+    pub(crate) async fn prepare_as(self: &Arc<Self>, text: &str, forms: Forms) -> Result<Prepared, Failure> {
         self.touch();
         if self.shared.is_stopping() {
             return Err(state::stopping());
@@ -343,7 +359,7 @@ impl Session {
         let (session, text) = (Arc::clone(self), Arc::from(text));
         let planning = self.shared.queries.spawn(async move {
             let _permit = permit;
-            session.plan(text, sql, last_resort).await
+            session.plan(text, forms).await
         });
         // The client may leave while the statement is planned.
         let planning = AbortOnDrop(planning);
@@ -377,14 +393,18 @@ impl Session {
         prepared
     }
 
-    async fn plan(
-        &self,
-        text: Arc<str>,
-        sql: String,
-        last_resort: Option<String>,
-    ) -> Result<Prepared, Failure> {
-        let planned = self.plan_sql(Arc::clone(&text), sql).await;
-        let Some(last_resort) = last_resort else {
+    async fn plan(&self, text: Arc<str>, forms: Forms) -> Result<Prepared, Failure> {
+        let mut planned = self.plan_sql(Arc::clone(&text), forms.sql).await;
+        if let (Err(failure), Some(typed)) = (&planned, forms.typed)
+            && failure.kind != FailureKind::Denied
+            && let Ok(prepared) = self.plan_sql(Arc::clone(&text), typed).await
+        {
+            planned = Ok(Prepared {
+                is_typed: true,
+                ..prepared
+            });
+        }
+        let Some(last_resort) = forms.last_resort else {
             return planned;
         };
         let failure = match planned {
@@ -416,6 +436,7 @@ impl Session {
             checked,
             frame,
             is_last_resort: false,
+            is_typed: false,
         })
     }
 

@@ -81,6 +81,9 @@ pub(crate) async fn check(text: &str, ctx: &Context, role: &Role) -> Result<Chec
         ] => return Err(refused(&format!("CREATE TEMPORARY {kind}"))),
         ["BEGIN", ..] | ["START", "TRANSACTION", ..] => return Ok(Checked::new(Class::Nothing, "BEGIN")),
         ["COMMIT" | "END", ..] => return Ok(Checked::new(Class::Nothing, "COMMIT")),
+        ["ROLLBACK", "TO", ..] | ["ROLLBACK", "WORK" | "TRANSACTION", "TO"] => {
+            return Ok(Checked::new(Class::Nothing, "ROLLBACK TO SAVEPOINT"));
+        }
         ["ROLLBACK" | "ABORT", ..] => return Ok(Checked::new(Class::Nothing, "ROLLBACK")),
         ["SAVEPOINT", ..] => return Ok(Checked::new(Class::Nothing, "SAVEPOINT")),
         ["RELEASE", ..] => return Ok(Checked::new(Class::Nothing, "RELEASE")),

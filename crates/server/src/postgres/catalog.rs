@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int32Array};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::setup_pg_catalog;
 
 use super::catalog_sql::PG_CATALOG;
@@ -26,12 +30,18 @@ pub(super) fn install(
     user: &str,
     cursors: &Arc<Cursors>,
 ) -> std::result::Result<(), Failure> {
+    let state = ctx.state();
+    let types = SessionStateBuilder::new_from_existing(state)
+        .type_planner()
+        .take();
     setup_pg_catalog(ctx, CATALOG, EmptyContextProvider).map_err(|error| {
         Failure::new(
             FailureKind::Query(ErrorKind::Internal),
             format!("internal error: no pg_catalog: {error}"),
         )
     })?;
+    let state = SessionStateBuilder::new_from_existing(ctx.state());
+    *ctx.state_ref().write() = state.with_type_planner(Arc::new(TypeNames(types))).build();
     if let Some(catalog) = ctx.catalog(CATALOG)
         && let Some(tables) = catalog.schema(PG_CATALOG)
     {
@@ -70,6 +80,36 @@ pub(super) fn install(
         Arc::new(to_regtype),
     ));
     Ok(())
+}
+
+/// The names of types of PostgreSQL, and those of the session.
+#[derive(Debug)]
+struct TypeNames(Option<Arc<dyn TypePlanner>>);
+
+impl TypePlanner for TypeNames {
+    fn plan_type_field(&self, name: &ast::DataType) -> Result<Option<FieldRef>> {
+        if let Some(field) = PgOidTypePlanner.plan_type_field(name)? {
+            return Ok(Some(field));
+        }
+        if let Some(types) = &self.0
+            && let Some(field) = types.plan_type_field(name)?
+        {
+            return Ok(Some(field));
+        }
+        let string = match name {
+            ast::DataType::Uuid | ast::DataType::JSON | ast::DataType::JSONB => true,
+            ast::DataType::Custom(name, _) => {
+                let name = name.0.last().and_then(|part| part.as_ident());
+                let name = name.map(|name| name.value.to_ascii_lowercase());
+                matches!(
+                    name.as_deref(),
+                    Some("name" | "char" | "bpchar" | "xml" | "citext")
+                )
+            }
+            _ => false,
+        };
+        Ok(string.then(|| Arc::new(Field::new("", DataType::Utf8, true))))
+    }
 }
 
 /// Names of types with their object identifiers. Drivers look up types by name.

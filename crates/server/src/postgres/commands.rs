@@ -148,6 +148,22 @@ impl Parameters {
                             "a number of milliseconds, or a number with the unit ms, s, min or h",
                         );
                     }
+                    "datestyle" => {
+                        let current = self.get(name).unwrap_or_default();
+                        match date_style(&value, current) {
+                            Some(style) => value = style,
+                            None => return problem("dates have the style ISO"),
+                        }
+                    }
+                    "intervalstyle" => {
+                        let style = value.to_ascii_lowercase();
+                        if !INTERVAL_STYLES.contains(&style.as_str()) {
+                            return problem(
+                                "the styles are postgres, postgres_verbose, sql_standard, iso_8601",
+                            );
+                        }
+                        value = style;
+                    }
                     _ => {}
                 }
                 self.0.insert(name.to_string(), value);
@@ -169,6 +185,24 @@ impl Parameters {
         let milliseconds = timeout(self.get("statement_timeout")?)?;
         (milliseconds > 0).then(|| std::time::Duration::from_millis(milliseconds))
     }
+}
+
+/// The styles of intervals.
+const INTERVAL_STYLES: [&str; 4] = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
+
+/// The style of dates as it is reported, such as `ISO, MDY`; `None` for other styles than ISO.
+fn date_style(value: &str, current: &str) -> Option<String> {
+    let mut order = current.rsplit(", ").next().unwrap_or("MDY").to_string();
+    for part in value.split(',') {
+        match part.trim().to_ascii_uppercase().as_str() {
+            "ISO" | "DEFAULT" => {}
+            "MDY" | "US" | "NONEURO" | "NONEUROPEAN" => order = "MDY".to_string(),
+            "DMY" | "EURO" | "EUROPEAN" => order = "DMY".to_string(),
+            "YMD" => order = "YMD".to_string(),
+            _ => return None,
+        }
+    }
+    Some(format!("ISO, {order}"))
 }
 
 /// Letters and digits in lower case: UTF-8 and utf8 are the same encoding.
@@ -341,6 +375,16 @@ mod tests {
         );
         assert_eq!(parameters.set("timezone", None), Ok("UTC".to_string()));
         assert!(parameters.set("server_version", Some("9".to_string())).is_err());
+        for (value, expected) in [
+            ("iso", "ISO, MDY"),
+            ("ISO, DMY", "ISO, DMY"),
+            ("iso", "ISO, DMY"),
+            ("ymd", "ISO, YMD"),
+        ] {
+            let set = parameters.set("datestyle", Some(value.to_string()));
+            assert_eq!(set.as_deref(), Ok(expected));
+        }
+        assert!(parameters.set("datestyle", Some("German".to_string())).is_err());
         assert!(
             parameters
                 .set("client_encoding", Some("LATIN1".to_string()))

@@ -10,6 +10,7 @@ use pgwire::api::store::PortalStore;
 use pgwire::api::{ClientInfo, ClientPortalStore, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::TransactionStatus;
 use pgwire::messages::startup::ParameterStatus;
 use pgwire::types::format::FormatOptions;
 
@@ -187,14 +188,30 @@ impl Connection {
                     let first = !std::mem::replace(&mut transaction.warned, true);
                     first.then_some("transactions are not supported: each statement takes effect at once")
                 }
-                "ROLLBACK" if std::mem::take(&mut transaction.changed) => {
+                "COMMIT" if client.transaction_status() != TransactionStatus::Error => None,
+                "ROLLBACK" | "COMMIT" | "ROLLBACK TO SAVEPOINT"
+                    if std::mem::take(&mut transaction.changed) =>
+                {
                     Some("ROLLBACK has no effect: the statements since BEGIN have changed data")
                 }
                 _ => None,
             }
         };
-        if matches!(tag, "COMMIT" | "ROLLBACK") {
+        let ends = matches!(tag, "COMMIT" | "ROLLBACK");
+        if ends {
             self.cursors.end_transaction();
+        }
+        let mut tag = tag;
+        match (tag, client.transaction_status()) {
+            ("ROLLBACK TO SAVEPOINT", status) => {
+                tag = "ROLLBACK";
+                if status == TransactionStatus::Error {
+                    client.set_transaction_status(TransactionStatus::Transaction);
+                }
+            }
+            // A failed transaction is rolled back.
+            ("COMMIT", TransactionStatus::Error) => tag = "ROLLBACK",
+            _ => {}
         }
         if let Some(notice) = notice {
             let notice = PgWireBackendMessage::NoticeResponse(warning(notice).into());
@@ -202,7 +219,7 @@ impl Connection {
         }
         Ok(match tag {
             "BEGIN" => Response::TransactionStart(Tag::new(tag)),
-            "COMMIT" | "ROLLBACK" => Response::TransactionEnd(Tag::new(tag)),
+            "COMMIT" | "ROLLBACK" if ends => Response::TransactionEnd(Tag::new(tag)),
             _ => Response::Execution(Tag::new(tag)),
         })
     }

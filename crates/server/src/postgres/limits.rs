@@ -14,6 +14,13 @@ const STALLED: Duration = Duration::from_secs(120);
 /// The maximum size of a message before authentication, in bytes.
 const UNAUTHENTICATED: usize = 16 << 10;
 
+/// The begin of a query in place of the message FunctionCall, which pgwire does not read.
+pub(super) const FUNCTION_CALL: char = '\u{1}';
+
+/// The types of the messages FunctionCall and Query.
+const CALL: u8 = b'F';
+const QUERY: u8 = b'Q';
+
 /// A stream of messages. The first message has no type byte; the others have one.
 pub(super) struct Limited<S> {
     stream: S,
@@ -32,26 +39,42 @@ struct Frames {
     header: Vec<u8>,
     /// The bytes of the message that are still to be read.
     body: usize,
+    /// Whether the message is a FunctionCall.
+    is_call: bool,
 }
 
 impl Frames {
-    /// Reads the next bytes of the sequence.
+    /// Reads the next bytes of the sequence. A FunctionCall becomes a Query that is refused.
     ///
     /// # Errors
     /// The size of a message that exceeds `limit`.
-    fn advance(&mut self, mut bytes: &[u8], limit: usize) -> Result<(), usize> {
+    fn advance(&mut self, mut bytes: &mut [u8], limit: usize) -> Result<(), usize> {
         while !bytes.is_empty() {
             if self.body > 0 {
                 let read = self.body.min(bytes.len());
+                let (part, rest) = bytes.split_at_mut(read);
                 self.body -= read;
-                bytes = &bytes[read..];
+                if self.is_call {
+                    part.fill(FUNCTION_CALL as u8);
+                    if let (0, Some(last)) = (self.body, part.last_mut()) {
+                        *last = 0;
+                    }
+                }
+                bytes = rest;
                 continue;
             }
             let length = if self.is_first { 4 } else { 5 };
             let missing = length - self.header.len();
             let read = missing.min(bytes.len());
-            self.header.extend_from_slice(&bytes[..read]);
-            bytes = &bytes[read..];
+            if self.header.is_empty() {
+                self.is_call = !self.is_first && bytes[0] == CALL;
+                if self.is_call {
+                    bytes[0] = QUERY;
+                }
+            }
+            let (part, rest) = bytes.split_at_mut(read);
+            self.header.extend_from_slice(part);
+            bytes = rest;
             if let Some(size) = (self.header.len() == length)
                 .then(|| self.header.last_chunk::<4>())
                 .flatten()
@@ -81,6 +104,7 @@ impl<S> Limited<S> {
                 is_first: true,
                 header: Vec::new(),
                 body: 0,
+                is_call: false,
             },
             stalled: None,
         }
@@ -107,7 +131,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
             self.prefix.drain(..read);
         }
         let limit = self.limit;
-        let new = &buffer.filled()[before..];
+        let new = &mut buffer.filled_mut()[before..];
         Poll::Ready(self.frames.advance(new, limit).map_err(|size| {
             io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -166,6 +190,7 @@ mod tests {
             is_first: true,
             header: Vec::new(),
             body: 0,
+            is_call: false,
         }
     }
 
@@ -176,7 +201,7 @@ mod tests {
         sequence.extend([b'S', 0, 0, 0, 4]);
         for step in 1..=sequence.len() {
             let mut frames = frames();
-            for part in sequence.chunks(step) {
+            for part in sequence.clone().chunks_mut(step) {
                 assert_eq!(frames.advance(part, 7), Ok(()), "{step}");
             }
             assert!(frames.header.is_empty() && frames.body == 0 && !frames.is_first);
@@ -184,10 +209,23 @@ mod tests {
     }
 
     #[test]
+    fn function_calls_become_queries() {
+        let sequence = [0, 0, 0, 4, b'F', 0, 0, 0, 8, 7, 8, 9, 10, b'S', 0, 0, 0, 4];
+        let expected = [0, 0, 0, 4, b'Q', 0, 0, 0, 8, 1, 1, 1, 0, b'S', 0, 0, 0, 4];
+        for step in 1..=sequence.len() {
+            let (mut frames, mut read) = (frames(), sequence);
+            for part in read.chunks_mut(step) {
+                assert_eq!(frames.advance(part, 100), Ok(()));
+            }
+            assert_eq!(read, expected, "{step}");
+        }
+    }
+
+    #[test]
     fn large_messages_are_refused_by_their_header() {
         let mut sequence = vec![0, 0, 0, 4];
         sequence.extend([b'Q', 0x7f, 0xff, 0xff, 0xff]);
-        assert_eq!(frames().advance(&sequence, 1 << 20), Err(0x7fff_ffff));
-        assert_eq!(frames().advance(&[0xff; 4], 1 << 20), Err(0xffff_ffff));
+        assert_eq!(frames().advance(&mut sequence, 1 << 20), Err(0x7fff_ffff));
+        assert_eq!(frames().advance(&mut [0xff; 4], 1 << 20), Err(0xffff_ffff));
     }
 }

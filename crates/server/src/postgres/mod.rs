@@ -8,6 +8,7 @@ mod array_text;
 mod catalog;
 mod catalog_sql;
 mod catalog_tables;
+mod cells;
 mod commands;
 mod connection;
 mod copy;

@@ -9,17 +9,20 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime, string_to_time_nanoseconds};
 use arrow::datatypes::{DataType, Date32Type, Field, IntervalUnit, TimeUnit, i256};
-use arrow_pg::datatypes::into_pg_type;
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use pgwire::api::Type;
 use pgwire::error::{PgWireError, PgWireResult};
 use postgres_types::Kind;
 
 use super::array_text;
+use super::cells;
 use super::errors::{error, error_state};
 use super::interval_text;
+use crate::binding::ANY_DECIMAL;
 use crate::failure::Failure;
 use crate::session::Prepared;
+use crate::statement_text::{Offsets, dialect_of};
 
 /// A parameter of a statement.
 #[derive(Debug, Clone)]
@@ -52,13 +55,65 @@ pub(super) fn parameters(prepared: &Prepared, declared: &[Option<Type>]) -> PgWi
     Ok(parameters.collect())
 }
 
+/// The name of a type in SQL; `None` for types of which the statement is planned without a name.
+fn sql_name(wire: &Type) -> Option<String> {
+    Some(match *wire {
+        Type::BOOL => "BOOLEAN".to_string(),
+        Type::INT2 => "SMALLINT".to_string(),
+        Type::INT4 => "INT".to_string(),
+        Type::INT8 => "BIGINT".to_string(),
+        Type::FLOAT4 => "REAL".to_string(),
+        Type::FLOAT8 => "DOUBLE".to_string(),
+        Type::NUMERIC => match ANY_DECIMAL {
+            DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+            _ => return None,
+        },
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME => "VARCHAR".to_string(),
+        Type::BYTEA => "BYTEA".to_string(),
+        Type::DATE => "DATE".to_string(),
+        Type::TIME => "TIME".to_string(),
+        Type::TIMESTAMP => "TIMESTAMP".to_string(),
+        Type::TIMESTAMPTZ => "TIMESTAMPTZ".to_string(),
+        Type::INTERVAL => "INTERVAL".to_string(),
+        _ => return None,
+    })
+}
+
+/// The statement with casts of its parameters to the declared types. `None` if none has a declared type.
+pub(super) fn with_types(sql: &str, dialect: &str, declared: &[Option<Type>]) -> Option<String> {
+    if declared.iter().flatten().all(|wire| sql_name(wire).is_none()) {
+        return None;
+    }
+    let dialect = dialect_of(dialect);
+    let tokens = Tokenizer::new(dialect.as_ref(), sql)
+        .tokenize_with_location()
+        .ok()?;
+    let mut offsets = Offsets::new(sql);
+    let mut typed = String::with_capacity(sql.len() + 64);
+    let mut done = 0;
+    for token in tokens {
+        let Token::Placeholder(name) = &token.token else {
+            continue;
+        };
+        let number: Option<usize> = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
+        let wire = number.and_then(|number| declared.get(number.checked_sub(1)?)?.as_ref());
+        let Some(type_name) = wire.and_then(sql_name) else {
+            continue;
+        };
+        let begin = offsets.of(token.span.start);
+        let end = offsets.of(token.span.end);
+        typed += &sql[done..begin];
+        typed += &format!("CAST({} AS {type_name})", &sql[begin..end]);
+        done = end;
+    }
+    typed += &sql[done..];
+    Some(typed)
+}
+
 /// The type of the protocol for values of a type.
 fn wire_type(data_type: &DataType) -> Type {
-    match data_type {
-        DataType::UInt64 => Type::INT8,
-        DataType::Decimal256(..) => Type::NUMERIC,
-        other => into_pg_type(other).unwrap_or(Type::TEXT),
-    }
+    let field = Arc::new(Field::new("", data_type.clone(), true));
+    cells::wire_type(&field).unwrap_or(Type::TEXT)
 }
 
 fn is_string(wire: &Type) -> bool {

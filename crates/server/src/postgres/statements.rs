@@ -10,14 +10,15 @@ use pgwire::api::query::{
     ExtendedQueryHandler, SimpleQueryHandler, send_describe_response, send_execution_response,
     send_partial_query_response, send_query_response, send_ready_for_query,
 };
-use pgwire::api::results::{DescribePortalResponse, FieldFormat, FieldInfo, Response, Tag};
+use pgwire::api::results::{DescribePortalResponse, DescribeResponse, FieldFormat, FieldInfo, Response, Tag};
 use pgwire::api::stmt::QueryParser;
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::data::ParameterDescription;
 use pgwire::messages::extendedquery::{Describe, Execute, TARGET_TYPE_BYTE_PORTAL};
-use pgwire::messages::response::EmptyQueryResponse;
+use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 use pgwire::messages::simplequery::Query;
 
 use super::catalog_sql::rewritten;
@@ -28,12 +29,13 @@ use super::copy_rows::CopyTarget;
 use super::cursors::{self, CursorStatement};
 use super::errors::{error, error_state, invalid};
 use super::execution::RowsTo;
-use super::parameters::{Parameter, parameters};
+use super::limits::FUNCTION_CALL;
+use super::parameters::{self, Parameter};
 use super::rows;
 use crate::failure::{ErrorKind, Failure, FailureKind};
-use crate::session::Prepared;
+use crate::session::{Forms, Prepared};
 use crate::statement::Class;
-use crate::statement_text::split;
+use crate::statement_text::{split, words};
 
 /// A statement of a connection.
 #[derive(Debug, Clone)]
@@ -103,21 +105,26 @@ impl Connection {
     /// Plans a statement of the engine.
     async fn plan_rows(&self, text: &str, types: &[Option<Type>], rows: RowsTo) -> PgWireResult<PgStatement> {
         let session = self.session()?;
-        let prepared = match rewritten(text, &session.dialect()) {
-            Some(rewritten) => {
-                session
-                    .prepare_as(text, rewritten.sql, rewritten.last_resort)
-                    .await
-            }
-            None => session.prepare(text).await,
+        let dialect = session.dialect();
+        let rewritten = rewritten(text, &dialect);
+        let (sql, last_resort) = match rewritten {
+            Some(rewritten) => (rewritten.sql, rewritten.last_resort),
+            None => (text.to_string(), None),
         };
+        let typed = parameters::with_types(&sql, &dialect, types);
+        let forms = Forms {
+            sql,
+            typed,
+            last_resort,
+        };
+        let prepared = session.prepare_as(text, forms).await;
         let prepared = Arc::new(prepared.map_err(error)?);
         self.keep(&prepared).map_err(error)?;
         if !matches!(rows, RowsTo::Client) && prepared.checked.class != Class::Query {
             let tag = prepared.checked.tag;
             return Err(invalid(format!("{tag} has no rows for a cursor or for COPY")));
         }
-        let parameters = parameters(&prepared, types)?;
+        let parameters = parameters::parameters(&prepared, types)?;
         let schema = described(&prepared, &parameters, &self.time_zone());
         Ok(PgStatement::Planned {
             prepared,
@@ -125,6 +132,22 @@ impl Connection {
             parameters,
             rows,
         })
+    }
+}
+
+/// Refuses statements of a failed transaction, except those that end it.
+fn check_transaction<C: ClientInfo>(client: &C, text: &str, dialect: &str) -> PgWireResult<()> {
+    if client.transaction_status() != TransactionStatus::Error {
+        return Ok(());
+    }
+    let words = words(text, dialect, 1);
+    match words.first().map(String::as_str) {
+        Some("ROLLBACK" | "ABORT" | "COMMIT" | "END") => Ok(()),
+        _ => Err(error_state(
+            "25P02",
+            "current transaction is aborted, commands ignored until end of transaction block\n\
+             hint: send ROLLBACK. The statements before the error have taken effect",
+        )),
     }
 }
 
@@ -173,6 +196,11 @@ impl SimpleQueryHandler for Connection {
             return Err(PgWireError::NotReadyForQuery);
         }
         client.set_state(PgWireConnectionState::QueryInProgress);
+        if query.query.starts_with(FUNCTION_CALL) {
+            return Err(error(Failure::unsupported(
+                "the message FunctionCall is not supported\nhint: send SELECT f(...)",
+            )));
+        }
         let dialect = self.session()?.dialect();
         let statements = split(&query.query, &dialect);
         if statements.is_empty() {
@@ -182,6 +210,7 @@ impl SimpleQueryHandler for Connection {
         }
         let last = statements.len().saturating_sub(1);
         for (number, statement) in statements.into_iter().enumerate() {
+            check_transaction(client, &statement, &dialect)?;
             // The client sends rows next, so this function returns before they arrive.
             if let Some(Ok(Copy::In(copy))) = copy::parse(&statement) {
                 if number < last {
@@ -239,7 +268,7 @@ impl QueryParser for Planner {
 
     async fn parse_sql<C>(
         &self,
-        _client: &C,
+        client: &C,
         sql: &str,
         types: &[Option<Type>],
     ) -> PgWireResult<Option<PgStatement>>
@@ -250,7 +279,10 @@ impl QueryParser for Planner {
         let mut statements = split(sql, &dialect);
         match (statements.pop(), statements.is_empty()) {
             (None, _) => Ok(None),
-            (Some(statement), true) => self.0.plan(&statement, types).await.map(Some),
+            (Some(statement), true) => {
+                check_transaction(client, &statement, &dialect)?;
+                self.0.plan(&statement, types).await.map(Some)
+            }
             (Some(_), false) => Err(error(Failure::new(
                 FailureKind::Query(ErrorKind::Syntax),
                 "cannot insert multiple commands into a prepared statement",
@@ -338,6 +370,13 @@ impl ExtendedQueryHandler for Extended {
             }
             None => return Err(PgWireError::PortalNotFound(name.to_string())),
         };
+        if client.transaction_status() == TransactionStatus::Error {
+            let text = match &portal.statement.statement {
+                PgStatement::Planned { prepared, .. } => Arc::clone(&prepared.text),
+                _ => Arc::default(),
+            };
+            check_transaction(client, &text, &self.connection.session()?.dialect())?;
+        }
         let state = portal.state();
         let mut state = state.lock().await;
         if let PgStatement::CopyIn(target) = &portal.statement.statement {
@@ -392,7 +431,24 @@ impl ExtendedQueryHandler for Extended {
                 let fields = rows::fields(&schema, &Format::UnifiedText)?;
                 send_describe_response(client, &DescribePortalResponse::new(fields)).await
             }
-            _ => self._on_describe(client, message).await,
+            None => {
+                let stored = client.portal_store().get_statement(name);
+                let Some(Entry::Value(statement)) = stored else {
+                    return self._on_describe(client, message).await;
+                };
+                let described = self.do_describe_statement(client, &statement).await?;
+                if !described.fields.is_empty() {
+                    return send_describe_response(client, &described).await;
+                }
+                // The function of pgwire describes no columns if the statement has parameters.
+                let parameters = described.parameters.iter().map(Type::oid).collect();
+                let parameters = ParameterDescription::new(parameters);
+                client
+                    .feed(PgWireBackendMessage::ParameterDescription(parameters))
+                    .await?;
+                send_describe_response(client, &DescribePortalResponse::no_data()).await
+            }
+            Some(Err(_)) => self._on_describe(client, message).await,
         }
     }
 

@@ -239,3 +239,70 @@ async fn columns_convert_the_values_of_changes() {
     assert!(client.execute(&wide, &[&(1i64 << 40)]).await.is_err());
     server.stop().await;
 }
+
+#[tokio::test]
+async fn declared_types_plan_expressions_of_parameters() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    simple(
+        &client,
+        "CREATE TABLE t (a INT, b VARCHAR); INSERT INTO t VALUES (1, '1'), (2, '2')",
+    )
+    .await
+    .expect("a table");
+    for (sql, types, values, expected) in [
+        (
+            "SELECT $1 || $2",
+            vec![Type::TEXT, Type::VARCHAR],
+            vec!["a", "b"],
+            "ab",
+        ),
+        (
+            "SELECT ($1 + $2)::varchar",
+            vec![Type::NUMERIC, Type::NUMERIC],
+            vec!["1.5", "2.25"],
+            "3.75",
+        ),
+        (
+            "SELECT ($1 + $2)::varchar",
+            vec![Type::INT4, Type::INT8],
+            vec!["1", "2"],
+            "3",
+        ),
+        (
+            "SELECT b FROM t WHERE a = $1 OR b = $1",
+            vec![Type::INT4],
+            vec!["2"],
+            "2",
+        ),
+        (
+            "SELECT b FROM t ORDER BY a LIMIT $1 OFFSET $2",
+            vec![Type::INT2, Type::INT4],
+            vec!["1", "1"],
+            "2",
+        ),
+        (
+            "SELECT CASE WHEN $1 THEN 'y' ELSE 'n' END",
+            vec![Type::BOOL],
+            vec!["t"],
+            "y",
+        ),
+    ] {
+        let statement = client.prepare_typed(sql, &types).await.expect(sql);
+        assert_eq!(statement.params(), types, "{sql}");
+        let values: Vec<Text> = values.into_iter().map(Text).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+        let row = client.query_one(&statement, &values).await.expect(sql);
+        assert_eq!(row.get::<_, &str>(0), expected, "{sql}");
+    }
+    let limit = client
+        .prepare("SELECT a FROM t WHERE $1 AND a > 0 LIMIT $2")
+        .await
+        .expect("prepared");
+    assert_eq!(limit.params(), [Type::BOOL, Type::INT8]);
+    assert_eq!(
+        client.query(&limit, &[&true, &1i64]).await.expect("rows").len(),
+        1
+    );
+    server.stop().await;
+}

@@ -429,8 +429,9 @@ async fn small_queries_are_fast() {
 async fn cursors_return_rows_in_parts() {
     let server = start(config()).await;
     let client = postgres(&server).await;
-    let declare =
-        format!("BEGIN; DECLARE c CURSOR FOR {ENDLESS}; DECLARE \"C\" CURSOR WITH HOLD FOR SELECT 7 AS x");
+    let declare = format!(
+        "BEGIN; SAVEPOINT s; DECLARE c CURSOR FOR {ENDLESS}; DECLARE \"C\" CURSOR WITH HOLD FOR SELECT 7 AS x"
+    );
     simple(&client, &declare).await.expect("cursors");
     assert_eq!(simple(&client, "FETCH 2 FROM c").await.expect("rows"), ["1", "2"]);
     assert_eq!(simple(&client, "FETCH c").await.expect("a row"), ["3"]);
@@ -454,7 +455,9 @@ async fn cursors_return_rows_in_parts() {
         state(simple(&client, "DECLARE c CURSOR FOR SELECT 1").await).0,
         "42P03"
     );
+    simple(&client, "ROLLBACK TO s").await.expect("resumed");
     assert_eq!(state(simple(&client, "FETCH PRIOR FROM c").await).0, "55000");
+    simple(&client, "ROLLBACK TO SAVEPOINT s").await.expect("resumed");
     until("only the first cursor runs", || server.running() == 1).await;
     simple(&client, "COMMIT").await.expect("accepted");
     until("the cursor ends with the transaction", || server.running() == 0).await;
