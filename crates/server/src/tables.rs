@@ -61,9 +61,10 @@ impl GrantedSchema {
 }
 
 /// A view with its plan alone: a role that sees the view may not see its tables, so the session of the role
-/// does not plan the definition again.
-fn planned(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+/// does not plan the definition again, and the role does not read it.
+fn planned(table: Arc<dyn TableProvider>, role: &Role) -> Arc<dyn TableProvider> {
     match table.downcast_ref::<ViewTable>() {
+        Some(_) if role.sees_all() => table,
         Some(view) => Arc::new(ViewTable::new(view.logical_plan().clone(), None)),
         None => table,
     }
@@ -79,7 +80,11 @@ impl SchemaProvider for GrantedSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match self.role.sees(name) {
-            true => Ok(self.tables.table(name).await?.map(planned)),
+            true => Ok(self
+                .tables
+                .table(name)
+                .await?
+                .map(|table| planned(table, &self.role))),
             false => Ok(None),
         }
     }

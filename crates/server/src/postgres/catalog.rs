@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int32Array};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::planner::TypePlanner;
@@ -14,9 +14,13 @@ use datafusion::sql::sqlparser::ast;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::setup_pg_catalog;
+use parking_lot::Mutex;
 
-use super::catalog_sql::PG_CATALOG;
-use super::cursor_table::CatalogWithCursors;
+use super::catalog_functions;
+use super::catalog_schemas::{InformationSchema, PgCatalog};
+use super::catalog_sql::{INFORMATION_SCHEMA, PG_CATALOG};
+use super::catalog_tables::Sources;
+use super::commands::Parameters;
 use super::cursors::Cursors;
 use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::tables::CATALOG;
@@ -24,10 +28,11 @@ use crate::tables::CATALOG;
 /// The version that clients see. Drivers choose their catalog queries by it.
 pub(super) const SERVER_VERSION: &str = "16.6";
 
-/// Adds the catalog to a session. It describes these cursors.
+/// Adds the catalog to a session. It describes these parameters and cursors.
 pub(super) fn install(
     ctx: &SessionContext,
     user: &str,
+    parameters: &Arc<Mutex<Parameters>>,
     cursors: &Arc<Cursors>,
 ) -> std::result::Result<(), Failure> {
     let state = ctx.state();
@@ -42,15 +47,41 @@ pub(super) fn install(
     })?;
     let state = SessionStateBuilder::new_from_existing(ctx.state());
     *ctx.state_ref().write() = state.with_type_planner(Arc::new(TypeNames(types))).build();
-    if let Some(catalog) = ctx.catalog(CATALOG)
-        && let Some(tables) = catalog.schema(PG_CATALOG)
+    let (Some(catalog), Some(tables)) = (
+        ctx.catalog(CATALOG),
+        ctx.catalog(CATALOG)
+            .and_then(|catalog| catalog.schema(PG_CATALOG)),
+    ) else {
+        return Err(Failure::new(
+            FailureKind::Query(ErrorKind::Internal),
+            "internal error: the session has no pg_catalog",
+        ));
+    };
+    let sources = Sources {
+        user: user.to_string(),
+        catalogs: Arc::clone(ctx.state_ref().read().catalog_list()),
+        tables,
+        parameters: Arc::clone(parameters),
+        cursors: Arc::clone(cursors),
+    };
+    let pg_catalog = PgCatalog {
+        sources: sources.clone(),
+    };
+    catalog.register_schema(PG_CATALOG, Arc::new(pg_catalog))?;
     {
-        let with_cursors = CatalogWithCursors {
-            catalog: tables,
-            cursors: Arc::clone(cursors),
+        // DataFusion's schema takes precedence over a registered one while it is enabled.
+        let state = ctx.state_ref();
+        let mut state = state.write();
+        let information = InformationSchemaProvider::new(Arc::clone(state.catalog_list()))
+            .with_table_functions(state.table_functions().clone());
+        let information = InformationSchema {
+            tables: Arc::new(information),
+            sources: sources.clone(),
         };
-        catalog.register_schema(PG_CATALOG, Arc::new(with_cursors))?;
+        catalog.register_schema(INFORMATION_SCHEMA, Arc::new(information))?;
+        state.config_mut().options_mut().catalog.information_schema = false;
     }
+    catalog_functions::install(ctx, &sources);
     let version = format!(
         "PostgreSQL {SERVER_VERSION} (Galatea {})",
         env!("CARGO_PKG_VERSION")
@@ -72,13 +103,6 @@ pub(super) fn install(
             function,
         ));
     }
-    ctx.register_udf(create_udf(
-        "to_regtype",
-        vec![DataType::Utf8],
-        DataType::Int32,
-        Volatility::Stable,
-        Arc::new(to_regtype),
-    ));
     Ok(())
 }
 
@@ -112,52 +136,12 @@ impl TypePlanner for TypeNames {
     }
 }
 
-/// Names of types with their object identifiers. Drivers look up types by name.
-const TYPES: [(&str, i32); 24] = [
-    ("bool", 16),
-    ("boolean", 16),
-    ("bytea", 17),
-    ("bigint", 20),
-    ("int8", 20),
-    ("int2", 21),
-    ("smallint", 21),
-    ("int", 23),
-    ("int4", 23),
-    ("integer", 23),
-    ("text", 25),
-    ("oid", 26),
-    ("float4", 700),
-    ("real", 700),
-    ("double precision", 701),
-    ("float8", 701),
-    ("varchar", 1043),
-    ("date", 1082),
-    ("time", 1083),
-    ("timestamp", 1114),
-    ("timestamptz", 1184),
-    ("interval", 1186),
-    ("decimal", 1700),
-    ("numeric", 1700),
-];
-
-/// The object identifier of a type; NULL for an unknown name.
-fn to_regtype(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
-    let arrays = ColumnarValue::values_to_arrays(arguments)?;
-    let names = arrays.first().map(|names| names.as_string::<i32>().iter());
-    let found = names.into_iter().flatten().map(|name| {
-        let name = name?.to_ascii_lowercase();
-        TYPES
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, oid)| *oid)
-    });
-    Ok(ColumnarValue::Array(Arc::new(found.collect::<Int32Array>())))
-}
-
 /// Removes the catalog. It refers to the list of catalogs that contains it, so the session would never be
 /// freed.
 pub(super) fn remove(ctx: &SessionContext) {
     if let Some(catalog) = ctx.catalog(CATALOG) {
-        let _ = catalog.deregister_schema(PG_CATALOG, true);
+        for schema in [PG_CATALOG, INFORMATION_SCHEMA] {
+            let _ = catalog.deregister_schema(schema, true);
+        }
     }
 }

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, Statement, TableFactor, Visit, Visitor,
+    Expr, GroupByExpr, Ident, Join, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, TableWithJoins, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -27,7 +28,7 @@ use crate::statement_text::{Offsets, dialect_of};
 pub(super) const PG_CATALOG: &str = "pg_catalog";
 
 /// The schema of the views of the SQL standard.
-const INFORMATION_SCHEMA: &str = "information_schema";
+pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
 
 /// A statement that is rewritten contains one of these, in lower case.
 const HINTS: [&str; 10] = [
@@ -75,9 +76,7 @@ fn is_catalog_table(name: &str) -> bool {
     PG_CATALOG_TABLES
         .iter()
         .any(|table| table.eq_ignore_ascii_case(name))
-        || catalog_tables::NAMES
-            .iter()
-            .any(|table| table.eq_ignore_ascii_case(name))
+        || catalog_tables::pg_names().any(|table| table.eq_ignore_ascii_case(name))
 }
 
 /// The rewritten statement; `None` if it is planned as it is.
@@ -216,6 +215,18 @@ impl Tokens {
         false
     }
 
+    /// Whether the pattern of LIKE before a token consists of strings without escapes.
+    fn is_pattern_without(&self, end: usize, escape: &str) -> bool {
+        for token in self.tokens[..end].iter().rev() {
+            match token {
+                Token::SingleQuotedString(part) if !part.contains(escape) && !part.contains('\\') => {}
+                Token::StringConcat => {}
+                other => return matches!(word(other).as_str(), "LIKE" | "ILIKE"),
+            }
+        }
+        false
+    }
+
     /// The index of the parenthesis that closes the one at `open`.
     fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0;
@@ -257,7 +268,8 @@ fn object(kind: &str, name: &Token) -> Option<String> {
     Some(match kind {
         "REGTYPE" => format!("to_regtype({value})"),
         "REGNAMESPACE" => format!("(SELECT min(oid) FROM pg_catalog.pg_namespace WHERE nspname = {value})"),
-        "REGPROC" => format!("(SELECT min(oid) FROM pg_catalog.pg_proc WHERE proname = {value})"),
+        // The columns of this type have the names of functions.
+        "REGPROC" => value,
         "REGROLE" => format!("(SELECT min(oid) FROM pg_catalog.pg_roles WHERE rolname = {value})"),
         _ => {
             // A name of one part is looked up in both schemas.
@@ -321,6 +333,13 @@ fn replace_tokens(text: &str, dialect: &dyn Dialect) -> Option<String> {
                     && matches!(name.value.to_ascii_lowercase().as_str(), "default" | "c")
                 {
                     edits.replace(begin, places[index + 3].1, "");
+                }
+            }
+            Token::Word(_) if word(token) == "ESCAPE" => {
+                if let Some(Token::SingleQuotedString(escape)) = tokens.get(index + 1)
+                    && all.is_pattern_without(index, escape)
+                {
+                    edits.replace(begin, places[index + 1].1, "");
                 }
             }
             Token::Word(_) if word(token) == "CAST" && all.is(index + 1, &Token::LParen) => {
@@ -541,11 +560,121 @@ fn replace_names(text: &str, dialect: &dyn Dialect) -> Option<String> {
 /// A query that reads nothing but the catalog, by all rules of datafusion-pg-catalog.
 fn last_resort(text: &str) -> Option<String> {
     let statement = parsed(text, &PostgreSqlDialect {})?;
-    if !matches!(statement, Statement::Query(_)) || !Parts::of(&statement).read_only_the_catalog() {
+    let Statement::Query(query) = &statement else {
         return None;
+    };
+    if !Parts::of(&statement).read_only_the_catalog() {
+        return None;
+    }
+    if let Some(empty) = empty(query) {
+        return Some(empty);
     }
     let mut statements = PARSER.parse(text).ok()?;
     statements.pop().map(|statement| statement.to_string())
+}
+
+/// A query that joins a table without rows, as a query of its columns alone.
+fn empty(query: &Query) -> Option<String> {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    if !has_no_rows(select) {
+        return None;
+    }
+    let columns = select.projection.iter().map(|item| {
+        let name = match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => name.value.clone(),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => names.last()?.value.clone(),
+            SelectItem::UnnamedExpr(Expr::Function(function)) => {
+                function.name.0.last()?.as_ident()?.value.to_ascii_lowercase()
+            }
+            SelectItem::UnnamedExpr(_) => "?column?".to_string(),
+            _ => return None,
+        };
+        Some(format!("NULL::TEXT AS \"{}\"", name.replace('"', "\"\"")))
+    });
+    let columns = columns.collect::<Option<Vec<_>>>()?;
+    Some(format!("SELECT {} WHERE false", columns.join(", ")))
+}
+
+/// Whether a SELECT joins a table without rows, and has no row then.
+fn has_no_rows(select: &Select) -> bool {
+    // An aggregate without groups has a row.
+    let has_groups = !matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
+    let mut aggregates = Aggregates(false);
+    let _ = select.projection.visit(&mut aggregates);
+    (has_groups || !aggregates.0) && select.from.iter().any(joins_nothing)
+}
+
+/// Finds aggregates that clients use in queries of the catalog.
+struct Aggregates(bool);
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        if let Expr::Function(function) = expression {
+            let name = function
+                .name
+                .0
+                .last()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let name = name.to_ascii_lowercase();
+            self.0 |= [
+                "count",
+                "max",
+                "min",
+                "sum",
+                "avg",
+                "array_agg",
+                "string_agg",
+                "bool_or",
+                "bool_and",
+            ]
+            .contains(&name.as_str());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn joins_nothing(table: &TableWithJoins) -> bool {
+    let is_inner = |join: &&Join| {
+        matches!(
+            join.join_operator,
+            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
+        )
+    };
+    let keeps_left = |join: &Join| {
+        is_inner(&join)
+            || matches!(
+                join.join_operator,
+                JoinOperator::Left(_) | JoinOperator::LeftOuter(_)
+            )
+    };
+    table.joins.iter().all(keeps_left)
+        && (is_nothing(&table.relation)
+            || table
+                .joins
+                .iter()
+                .filter(is_inner)
+                .any(|join| is_nothing(&join.relation)))
+}
+
+fn is_nothing(table: &TableFactor) -> bool {
+    match table {
+        TableFactor::Table { name, args: None, .. } => {
+            let name = name.0.last().and_then(|part| part.as_ident());
+            name.is_some_and(|name| catalog_tables::is_empty(&name.value))
+        }
+        TableFactor::Derived { subquery, .. } => match subquery.body.as_ref() {
+            SetExpr::Select(select) => has_no_rows(select),
+            _ => false,
+        },
+        TableFactor::NestedJoin { table_with_joins, .. } => joins_nothing(table_with_joins),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Statements that only PostgreSQL has: parameters of a connection, transactions, prepared statements.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -63,6 +63,20 @@ const PARAMETERS: [(&str, &str); 37] = [
     ("xmloption", "content"),
 ];
 
+/// Properties of the server that clients read, and that are no parameters.
+const PROPERTIES: [(&str, &str); 10] = [
+    ("block_size", "8192"),
+    ("data_directory_mode", "0700"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
+    ("lc_numeric", "C"),
+    ("max_connections", "2000"),
+    ("max_function_args", "100"),
+    ("max_index_keys", "32"),
+    ("ssl", "off"),
+    ("wal_level", "minimal"),
+];
+
 /// Parameters that are properties of the server.
 const FIXED: [&str; 8] = [
     "in_hot_standby",
@@ -109,6 +123,21 @@ impl Parameters {
             .get(name)
             .map(String::as_str)
             .or_else(|| default().map(|(_, value)| *value))
+    }
+
+    /// All parameters and properties of the server, in order.
+    pub(super) fn all(&self) -> BTreeMap<String, String> {
+        let names = PARAMETERS.iter().chain(&PROPERTIES).map(|(name, _)| *name);
+        names
+            .filter_map(|name| Some((name.to_string(), self.setting(name)?)))
+            .collect()
+    }
+
+    /// The value of a parameter or of a property of the server.
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let property = || PROPERTIES.iter().find(|(property, _)| *property == name);
+        let value = self.get(name).or_else(|| property().map(|(_, value)| *value));
+        value.map(str::to_string)
     }
 
     /// Sets a parameter; `None` is its default. Returns the new value.

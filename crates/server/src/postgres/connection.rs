@@ -22,7 +22,7 @@ pub(super) struct Connection {
     pub(super) exchange: Mutex<Option<Exchange>>,
     /// The session after authentication, and the number of the connection.
     pub(super) session: OnceLock<(Arc<Session>, i32)>,
-    pub(super) parameters: Mutex<Parameters>,
+    pub(super) parameters: Arc<Mutex<Parameters>>,
     /// The statements that the client keeps prepared, and dropped ones.
     pub(super) prepared: Mutex<Vec<Weak<Prepared>>>,
     /// The transaction that the client began, if any.
@@ -48,7 +48,7 @@ impl Connection {
             registry: Arc::clone(registry),
             exchange: Mutex::default(),
             session: OnceLock::new(),
-            parameters: Mutex::default(),
+            parameters: Arc::default(),
             prepared: Mutex::default(),
             transaction: Mutex::default(),
             cursors: Arc::default(),
@@ -107,7 +107,7 @@ mod tests {
         let shared = Shared::new(config, tokio::runtime::Handle::current()).unwrap();
         let account = shared.local().unwrap();
         let session = Arc::new(Session::open(&shared, &account, "postgres").unwrap());
-        catalog::install(&session.ctx, "ann", &Arc::default()).unwrap();
+        catalog::install(&session.ctx, "ann", &Arc::default(), &Arc::default()).unwrap();
         let prepared = session.prepare("SELECT 1").await.unwrap();
         let connection = Connection::new(&shared, &Arc::default());
         assert!(connection.session.set((session, 1)).is_ok());

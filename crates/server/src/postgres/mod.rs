@@ -6,6 +6,8 @@
 
 mod array_text;
 mod catalog;
+mod catalog_functions;
+mod catalog_schemas;
 mod catalog_sql;
 mod catalog_tables;
 mod cells;
@@ -15,7 +17,6 @@ mod copy;
 mod copy_in;
 mod copy_lines;
 mod copy_rows;
-mod cursor_table;
 mod cursors;
 mod errors;
 mod execution;

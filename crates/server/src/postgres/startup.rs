@@ -78,10 +78,10 @@ impl Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let (shared, user) = (Arc::clone(&self.shared), user(client));
-        let cursors = Arc::clone(&self.cursors);
+        let (parameters, cursors) = (Arc::clone(&self.parameters), Arc::clone(&self.cursors));
         let opened = tokio::task::spawn_blocking(move || {
             let session = Session::open(&shared, &account, PROTOCOL)?;
-            catalog::install(&session.ctx, &user, &cursors)?;
+            catalog::install(&session.ctx, &user, &parameters, &cursors)?;
             Ok::<_, Failure>(Arc::new(session))
         });
         let opened = opened.await.unwrap_or_else(|_| {

@@ -105,3 +105,117 @@ async fn queries_of_the_catalog_have_the_names_of_their_columns() {
     assert_eq!(code, "42703", "{message}");
     server.stop().await;
 }
+
+/// Queries of drivers and tools have columns and rows.
+#[tokio::test]
+async fn drivers_read_the_catalog() {
+    let server = start(config()).await;
+    let client = postgres(&server).await;
+    simple(
+        &client,
+        "CREATE TABLE items (id BIGINT NOT NULL, price DECIMAL(10, 2), ts TIMESTAMP, name VARCHAR); \
+         CREATE VIEW cheap AS SELECT id FROM items WHERE price < 1",
+    )
+    .await
+    .expect("tables");
+    for (sql, expected) in [
+        (
+            "SELECT setting FROM pg_settings WHERE name = 'max_index_keys'",
+            vec!["32"],
+        ),
+        (
+            "SELECT current_setting('search_path'), current_setting('absent', true)",
+            vec!["public|NULL"],
+        ),
+        ("SELECT set_config('application_name', 'x', false)", vec!["x"]),
+        ("SHOW application_name", vec!["x"]),
+        ("SELECT pg_advisory_unlock_all()", vec![""]),
+        (
+            "SELECT pg_type_is_visible(t.oid) FROM pg_type t WHERE typname = 'int4'",
+            vec!["t"],
+        ),
+        (
+            "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public'",
+            vec!["items|ann"],
+        ),
+        (
+            "SELECT viewname FROM pg_views WHERE schemaname = 'public'",
+            vec!["cheap"],
+        ),
+        ("SELECT rolname, rolcanlogin FROM pg_roles", vec!["ann|t"]),
+        ("SELECT usename FROM pg_user", vec!["ann"]),
+        (
+            "SELECT column_name, data_type, udt_name, is_nullable, numeric_precision, numeric_scale \
+             FROM information_schema.columns WHERE table_name = 'items' AND table_schema = 'public' ORDER BY ordinal_position",
+            vec![
+                "id|bigint|int8|NO|64|0",
+                "price|numeric|numeric|YES|10|2",
+                "ts|timestamp without time zone|timestamp|YES|NULL|NULL",
+                "name|text|text|YES|NULL|NULL",
+            ],
+        ),
+        (
+            "SELECT table_name FROM information_schema.views WHERE table_schema = 'public'",
+            vec!["cheap"],
+        ),
+        (
+            "SELECT count(*) FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k USING (constraint_name)",
+            vec!["0"],
+        ),
+        (
+            "SELECT c.relname, c.reloptions FROM pg_class c WHERE c.relname = 'items' AND xmin IS NULL",
+            vec!["items|NULL"],
+        ),
+        (
+            "SELECT a.attname FROM pg_attribute a JOIN (SELECT indrelid, unnest(indkey) AS k FROM pg_index) i ON i.indrelid = a.attrelid AND i.k = a.attnum",
+            vec![],
+        ),
+        (
+            "SELECT (information_schema._pg_expandarray(i.indkey)).n AS n, ct.relname AS t FROM pg_class ct JOIN pg_index i ON i.indrelid = ct.oid",
+            vec![],
+        ),
+        (
+            "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_' || '%' ESCAPE '/' ORDER BY 1",
+            vec!["information_schema", "public"],
+        ),
+        (
+            "SELECT to_regclass('items') = 'items'::regclass, to_regclass('absent')",
+            vec!["t|NULL"],
+        ),
+        (
+            "SELECT pg_size_pretty(20480), pg_typeof(1.5::double), quote_literal('a''b')",
+            vec!["20 kB|double precision|'a''b'"],
+        ),
+        (
+            "SELECT pg_get_userbyid(10), pg_encoding_to_char(6), obj_description(1, 'pg_class')",
+            vec!["ann|UTF8|NULL"],
+        ),
+        ("SELECT count(*) FROM pg_stat_activity", vec!["0"]),
+        (
+            "SELECT typname FROM pg_type WHERE typinput = 'int4in'::regproc",
+            vec!["int4"],
+        ),
+    ] {
+        assert_eq!(simple(&client, sql).await.expect(sql), expected, "{sql}");
+    }
+    let definition = simple(&client, "SELECT pg_get_viewdef('cheap'::regclass, true)")
+        .await
+        .expect("a row");
+    assert!(definition[0].contains("price < 1"), "{definition:?}");
+    assert!(
+        simple(&client, "SHOW TABLES")
+            .await
+            .expect("rows")
+            .iter()
+            .any(|row| row.contains("items"))
+    );
+    assert_eq!(
+        simple(&client, "SHOW COLUMNS FROM items")
+            .await
+            .expect("rows")
+            .len(),
+        4
+    );
+    simple(&client, "SHOW galatea.device").await.expect("a row");
+    server.stop().await;
+}
