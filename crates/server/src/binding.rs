@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ParamValues, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::functions::math::expr_fn::round;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, DmlStatement, Expr, LogicalPlan, Operator, Projection, Values, cast,
+    BinaryExpr, DmlStatement, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Values, cast,
 };
 
 /// Whether values of the type are strings.
@@ -105,6 +106,7 @@ pub(crate) fn parameter_types(plan: &LogicalPlan) -> Result<BTreeMap<String, Opt
                 note(rows, Some(&DataType::Int64));
             }
         }
+        let inputs = node.inputs();
         node.apply_expressions(|expression| {
             expression.apply(|part| {
                 note(part, None);
@@ -118,6 +120,16 @@ pub(crate) fn parameter_types(plan: &LogicalPlan) -> Result<BTreeMap<String, Opt
                     }) => {
                         note(left, Some(&DataType::Boolean));
                         note(right, Some(&DataType::Boolean));
+                    }
+                    // x = ANY($1)
+                    Expr::ScalarFunction(function) if function.name() == "array_has" => {
+                        if let [list @ Expr::Placeholder(_), element] = function.args.as_slice()
+                            && let [input] = inputs.as_slice()
+                            && let Ok(element) = element.get_type(input.schema())
+                        {
+                            let element = Field::new_list_field(element, true);
+                            note(list, Some(&DataType::List(Arc::new(element))));
+                        }
                     }
                     Expr::Case(case) if case.expr.is_none() => {
                         for (condition, _) in &case.when_then_expr {
@@ -165,6 +177,7 @@ pub(crate) fn bound(
             *value = value.cast_to(inferred)?;
         }
     }
+    let plan = with_wide_arguments(plan, &values)?;
     let LogicalPlan::Dml(statement) = plan else {
         return plan.with_param_values(ParamValues::from(values));
     };
@@ -182,6 +195,43 @@ pub(crate) fn bound(
         statement.op.clone(),
         Arc::new(input),
     )))
+}
+
+/// Puts integers in place of the parameters that are arguments of functions, as Int64: functions do not
+/// accept narrower ones as PostgreSQL does.
+fn with_wide_arguments(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let is_narrow = |value: &ScalarValue| matches!(value.data_type(), DataType::Int16 | DataType::Int32);
+    if !values.iter().any(is_narrow) {
+        return Ok(plan);
+    }
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let wide = expression.transform_up(|part| {
+                let Expr::ScalarFunction(mut function) = part else {
+                    return Ok(Transformed::no(part));
+                };
+                let mut is_changed = false;
+                for argument in &mut function.args {
+                    if let Some(value) = parameter(argument, values).filter(|value| is_narrow(value)) {
+                        *argument = Expr::Literal(value.cast_to(&DataType::Int64)?, None);
+                        is_changed = true;
+                    }
+                }
+                Ok(Transformed::new_transformed(
+                    Expr::ScalarFunction(function),
+                    is_changed,
+                ))
+            })?;
+            Ok(match wide.transformed {
+                true => wide.update_data(|expression| name.restore(expression)),
+                false => wide,
+            })
+        })?
+        .map_data(LogicalPlan::recompute_schema)
+    });
+    Ok(plan?.data)
 }
 
 /// Puts values in place of the parameters that are fields of VALUES.

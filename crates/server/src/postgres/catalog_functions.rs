@@ -1,9 +1,11 @@
 //! Functions of `pg_catalog` that datafusion-pg-catalog does not have, or not with all of their types.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int32Array, StringArray};
+use arrow::array::{Array, AsArray, BooleanArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -12,8 +14,10 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
+use super::catalog_sql::PG_CATALOG;
 use super::catalog_tables::{Sources, type_name};
 use super::cells::wire_type;
+use crate::tables::SCHEMA;
 
 /// Names of types with their object identifiers. Drivers look up types by name.
 const TYPES: [(&str, i32); 34] = [
@@ -75,7 +79,6 @@ fn constants(user: &str) -> Vec<(&'static str, &'static [usize], ScalarValue)> {
         ("pg_ts_dict_is_visible", &[1], yes.clone()),
         ("pg_ts_parser_is_visible", &[1], yes.clone()),
         ("pg_ts_template_is_visible", &[1], yes.clone()),
-        ("pg_table_is_visible", &[1], yes.clone()),
         ("has_column_privilege", &[3, 4], yes.clone()),
         ("has_function_privilege", &[2, 3], yes.clone()),
         ("has_sequence_privilege", &[2, 3], yes.clone()),
@@ -209,6 +212,10 @@ pub(super) fn install(ctx: &SessionContext, sources: &Sources) {
             Ok(ColumnarValue::Scalar(ScalarValue::Utf8(name)))
         },
     );
+    for name in ["json_build_object", "jsonb_build_object"] {
+        let arguments = Signature::variadic_any(Volatility::Stable);
+        add(ctx, name, arguments, DataType::Utf8, json_object);
+    }
     settings(ctx, sources);
     views(ctx, sources);
 }
@@ -292,6 +299,28 @@ fn views(ctx: &SessionContext, sources: &Sources) {
         },
     );
     let own = sources.clone();
+    let number = Signature::exact(vec![DataType::Int32], Volatility::Stable);
+    add(
+        ctx,
+        "pg_table_is_visible",
+        number,
+        DataType::Boolean,
+        move |arguments| {
+            let arrays = ColumnarValue::values_to_arrays(arguments)?;
+            let objects = own.objects();
+            let visible = objects
+                .iter()
+                .filter(|object| matches!(object.schema.as_str(), SCHEMA | PG_CATALOG));
+            let visible: BTreeSet<i32> = visible.map(|object| object.oid).collect();
+            let oids = arrays.first().map(|oids| oids.as_primitive::<Int32Type>().iter());
+            let found = oids
+                .into_iter()
+                .flatten()
+                .map(|oid| oid.map(|oid| visible.contains(&oid)));
+            Ok(ColumnarValue::Array(Arc::new(found.collect::<BooleanArray>())))
+        },
+    );
+    let own = sources.clone();
     let strings = Signature::exact(vec![DataType::Utf8], Volatility::Stable);
     add(ctx, "to_regclass", strings, DataType::Int32, move |arguments| {
         let objects = own.objects();
@@ -308,6 +337,37 @@ fn views(ctx: &SessionContext, sources: &Sources) {
         })?;
         Ok(ColumnarValue::Array(Arc::new(Int32Array::from(found))))
     });
+}
+
+/// The JSON objects of keys and values.
+fn json_object(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
+    if !arguments.len().is_multiple_of(2) {
+        return exec_err!("the arguments of json_build_object are keys and values");
+    }
+    let arrays = ColumnarValue::values_to_arrays(arguments)?;
+    let options = FormatOptions::default();
+    let formatters = arrays
+        .iter()
+        .map(|array| ArrayFormatter::try_new(array.as_ref(), &options));
+    let formatters = formatters.collect::<std::result::Result<Vec<_>, _>>()?;
+    let rows = arrays.first().map_or(0, |array| array.len());
+    let objects = (0..rows).map(|row| {
+        let mut fields = Vec::new();
+        for index in (0..arrays.len()).step_by(2) {
+            let key = formatters[index].value(row).to_string();
+            let value = &arrays[index + 1];
+            let text = formatters[index + 1].value(row).to_string();
+            let data_type = value.data_type();
+            let json = match value.is_null(row) {
+                true => "null".to_string(),
+                false if data_type.is_numeric() || *data_type == DataType::Boolean => text,
+                false => serde_json::Value::String(text).to_string(),
+            };
+            fields.push(format!("{} : {json}", serde_json::Value::String(key)));
+        }
+        Some(format!("{{{}}}", fields.join(", ")))
+    });
+    Ok(ColumnarValue::Array(Arc::new(objects.collect::<StringArray>())))
 }
 
 /// A size with its unit.

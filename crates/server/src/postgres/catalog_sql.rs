@@ -90,6 +90,11 @@ pub(super) fn rewritten(statement: &str, dialect: &str) -> Option<Rewritten> {
         let replaced = replace_tokens(statement, dialect.as_ref());
         let sql = replace_names(replaced.as_deref().unwrap_or(statement), dialect.as_ref()).or(replaced);
         let last_resort = last_resort(statement);
+        // Names of the catalog have no escapes.
+        let sql = match &last_resort {
+            Some(_) => without_escapes(sql.as_deref().unwrap_or(statement)).or(sql),
+            None => sql,
+        };
         if sql.is_none() && last_resort.is_none() {
             return None;
         }
@@ -216,9 +221,10 @@ impl Tokens {
     }
 
     /// Whether the pattern of LIKE before a token consists of strings without escapes.
-    fn is_pattern_without(&self, end: usize, escape: &str) -> bool {
+    fn is_pattern_without(&self, end: usize, escape: &str, with_parameters: bool) -> bool {
         for token in self.tokens[..end].iter().rev() {
             match token {
+                Token::Placeholder(_) if with_parameters => {}
                 Token::SingleQuotedString(part) if !part.contains(escape) && !part.contains('\\') => {}
                 Token::StringConcat => {}
                 other => return matches!(word(other).as_str(), "LIKE" | "ILIKE"),
@@ -337,7 +343,7 @@ fn replace_tokens(text: &str, dialect: &dyn Dialect) -> Option<String> {
             }
             Token::Word(_) if word(token) == "ESCAPE" => {
                 if let Some(Token::SingleQuotedString(escape)) = tokens.get(index + 1)
-                    && all.is_pattern_without(index, escape)
+                    && all.is_pattern_without(index, escape, false)
                 {
                     edits.replace(begin, places[index + 1].1, "");
                 }
@@ -566,15 +572,69 @@ fn last_resort(text: &str) -> Option<String> {
     if !Parts::of(&statement).read_only_the_catalog() {
         return None;
     }
-    if let Some(empty) = empty(query) {
+    if let Some(empty) = empty(text, query) {
         return Some(empty);
     }
-    let mut statements = PARSER.parse(text).ok()?;
+    let replaced = replace_for_catalog(text);
+    let mut statements = PARSER.parse(replaced.as_deref().unwrap_or(text)).ok()?;
     statements.pop().map(|statement| statement.to_string())
 }
 
+/// A query of the catalog without the escapes of patterns that are parameters. `None` if nothing changes.
+fn without_escapes(text: &str) -> Option<String> {
+    let tokens = Tokens::of(text, &PostgreSqlDialect {})?;
+    let mut edits = Edits::new(text);
+    for index in 0..tokens.tokens.len() {
+        if tokens.is_word(index, "ESCAPE")
+            && let Some(Token::SingleQuotedString(escape)) = tokens.tokens.get(index + 1)
+            && tokens.is_pattern_without(index, escape, true)
+        {
+            edits.replace(tokens.places[index].0, tokens.places[index + 1].1, "");
+        }
+    }
+    edits.applied()
+}
+
+/// A query of the catalog with `ARRAY(SELECT ...)` as a query of `array_agg`. `None` if nothing changes.
+fn replace_for_catalog(text: &str) -> Option<String> {
+    let tokens = Tokens::of(text, &PostgreSqlDialect {})?;
+    let mut edits = Edits::new(text);
+    for index in 0..tokens.tokens.len() {
+        let begin = tokens.places[index].0;
+        if !tokens.is_word(index, "ARRAY")
+            || !tokens.is(index + 1, &Token::LParen)
+            || !tokens.is_word(index + 2, "SELECT")
+        {
+            continue;
+        }
+        let Some(close) = tokens.closing(index + 1) else {
+            continue;
+        };
+        let has_no_rows = tokens.tokens[index..close].iter().any(|token| match token {
+            Token::Word(name) => {
+                catalog_tables::is_empty(&name.value)
+                    || name.value.eq_ignore_ascii_case("reloptions")
+                    || name.value.eq_ignore_ascii_case("attacl")
+            }
+            _ => false,
+        });
+        if has_no_rows {
+            edits.replace(begin, tokens.places[close].1, "NULL::TEXT[]");
+            continue;
+        }
+        edits.replace(
+            begin,
+            tokens.places[index + 1].1,
+            "(SELECT array_agg(\"__v\") FROM (",
+        );
+        let (begin, end) = tokens.places[close];
+        edits.replace(begin, end, ") AS \"__t\"(\"__v\"))");
+    }
+    edits.applied()
+}
+
 /// A query that joins a table without rows, as a query of its columns alone.
-fn empty(query: &Query) -> Option<String> {
+fn empty(text: &str, query: &Query) -> Option<String> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
@@ -595,7 +655,15 @@ fn empty(query: &Query) -> Option<String> {
         Some(format!("NULL::TEXT AS \"{}\"", name.replace('"', "\"\"")))
     });
     let columns = columns.collect::<Option<Vec<_>>>()?;
-    Some(format!("SELECT {} WHERE false", columns.join(", ")))
+    // The query keeps its parameters.
+    let tokens = Tokens::of(text, &PostgreSqlDialect {})?.tokens.into_iter();
+    let parameters = tokens.filter_map(|token| match token {
+        Token::Placeholder(name) => Some(format!(" AND {name} IS NULL")),
+        _ => None,
+    });
+    let parameters: BTreeSet<String> = parameters.collect();
+    let parameters = parameters.into_iter().collect::<String>();
+    Some(format!("SELECT {} WHERE false{parameters}", columns.join(", ")))
 }
 
 /// Whether a SELECT joins a table without rows, and has no row then.

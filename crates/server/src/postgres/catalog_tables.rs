@@ -34,11 +34,13 @@ enum Kind {
     Text,
     Int,
     Bool,
+    /// Lists of strings.
+    Texts,
     /// Lists of small numbers, such as those of the columns of an index.
     Numbers,
 }
 
-use Kind::{Bool, Int, Numbers, Text};
+use Kind::{Bool, Int, Numbers, Text, Texts};
 
 /// The name and the columns of a table.
 type Columns = &'static [(&'static str, Kind)];
@@ -103,7 +105,7 @@ const TABLES: [(&str, Columns); 5] = [
             ("rolpassword", Text),
             ("rolvaliduntil", Text),
             ("rolbypassrls", Bool),
-            ("rolconfig", Text),
+            ("rolconfig", Texts),
             ("oid", Int),
         ],
     ),
@@ -118,7 +120,7 @@ const TABLES: [(&str, Columns); 5] = [
             ("usebypassrls", Bool),
             ("passwd", Text),
             ("valuntil", Text),
-            ("useconfig", Text),
+            ("useconfig", Texts),
         ],
     ),
 ];
@@ -337,12 +339,16 @@ const EMPTY: [(&str, Columns); 14] = [
 const MORE: [(&str, &[(&str, Kind)]); 4] = [
     (
         "pg_class",
-        &[("reloptions", Text), ("relacl", Text), ("xmin", Int)],
+        &[("reloptions", Texts), ("relacl", Texts), ("xmin", Int)],
     ),
     ("pg_type", &[("xmin", Int)]),
     ("pg_namespace", &[("xmin", Int)]),
     ("pg_database", &[("xmin", Int)]),
 ];
+
+/// The ends of the names of columns that are lists of strings, which datafusion-pg-catalog has as strings.
+/// None of the server's objects has such a list.
+const LISTS: [&str; 4] = ["acl", "options", "setconfig", "extconfig"];
 
 /// The columns of `information_schema.columns`.
 const COLUMNS: Columns = &[
@@ -583,6 +589,7 @@ fn data_type(kind: Kind) -> DataType {
         Text => DataType::Utf8,
         Int => DataType::Int32,
         Bool => DataType::Boolean,
+        Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
         Numbers => DataType::List(Arc::new(Field::new_list_field(DataType::Int16, true))),
     }
 }
@@ -599,7 +606,7 @@ fn batch(columns: Columns, rows: &[Vec<Value>]) -> Result<RecordBatch> {
     let arrays = columns.iter().enumerate().map(|(index, (_, kind))| {
         let values = rows.iter().map(|row| row.get(index));
         let array: ArrayRef = match kind {
-            Text | Numbers => Arc::new(StringArray::from_iter(values.map(|value| match value {
+            Text | Texts | Numbers => Arc::new(StringArray::from_iter(values.map(|value| match value {
                 Some(Value::Text(text)) => Some(text.as_str()),
                 _ => None,
             }))),
@@ -613,7 +620,7 @@ fn batch(columns: Columns, rows: &[Vec<Value>]) -> Result<RecordBatch> {
             }))),
         };
         match kind {
-            Numbers => arrow::array::new_null_array(&data_type(Numbers), rows.len()),
+            Texts | Numbers => arrow::array::new_null_array(&data_type(*kind), rows.len()),
             _ => array,
         }
     });
@@ -981,16 +988,22 @@ pub(super) fn pg_table(name: &str, sources: &Sources) -> Result<Option<Arc<dyn T
 /// A table of datafusion-pg-catalog with the columns that it lacks.
 pub(super) fn with_more_columns(name: &str, table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
     let name = name.to_ascii_lowercase();
-    let Some((_, more)) = MORE.iter().find(|(table, _)| *table == name) else {
-        return Ok(table);
-    };
+    let more = MORE.iter().find(|(table, _)| *table == name);
+    let more = more.map_or(&[] as Columns, |(_, more)| more);
     let schema = table.schema();
-    let columns = schema
-        .fields()
-        .iter()
-        .map(|field| col(format!("\"{}\"", field.name())));
+    let is_list = |field: &Field| {
+        *field.data_type() == DataType::Utf8 && LISTS.iter().any(|end| field.name().ends_with(end))
+    };
+    if more.is_empty() && !schema.fields().iter().any(|field| is_list(field)) {
+        return Ok(table);
+    }
+    let none = ScalarValue::try_from(data_type(Texts))?;
+    let columns = schema.fields().iter().map(|field| match is_list(field) {
+        true => lit(none.clone()).alias(field.name()),
+        false => col(format!("\"{}\"", field.name())),
+    });
     let mut columns: Vec<_> = columns.collect();
-    for (column, kind) in *more {
+    for (column, kind) in more {
         if schema.field_with_name(column).is_err() {
             columns.push(lit(ScalarValue::try_from(data_type(*kind))?).alias(*column));
         }

@@ -79,25 +79,38 @@ fn sql_name(wire: &Type) -> Option<String> {
     })
 }
 
-/// The statement with casts of its parameters to the declared types. `None` if none has a declared type.
+/// The statement with casts of its parameters to the declared types. `None` if it has no cast.
 pub(super) fn with_types(sql: &str, dialect: &str, declared: &[Option<Type>]) -> Option<String> {
-    if declared.iter().flatten().all(|wire| sql_name(wire).is_none()) {
+    if !sql.contains('$') {
         return None;
     }
     let dialect = dialect_of(dialect);
     let tokens = Tokenizer::new(dialect.as_ref(), sql)
         .tokenize_with_location()
         .ok()?;
+    let tokens: Vec<_> = tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect();
     let mut offsets = Offsets::new(sql);
     let mut typed = String::with_capacity(sql.len() + 64);
     let mut done = 0;
-    for token in tokens {
+    for (index, token) in tokens.iter().enumerate() {
         let Token::Placeholder(name) = &token.token else {
             continue;
         };
+        let is_concat = |place: usize| {
+            let token = tokens.get(place);
+            token.is_some_and(|token| token.token == Token::StringConcat)
+        };
         let number: Option<usize> = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
         let wire = number.and_then(|number| declared.get(number.checked_sub(1)?)?.as_ref());
-        let Some(type_name) = wire.and_then(sql_name) else {
+        let type_name = match wire.filter(|wire| **wire != Type::UNKNOWN) {
+            Some(wire) => sql_name(wire),
+            // An operand of || without a type is a string.
+            None => (is_concat(index + 1) || is_concat(index.wrapping_sub(1))).then(|| "VARCHAR".to_string()),
+        };
+        let Some(type_name) = type_name else {
             continue;
         };
         let begin = offsets.of(token.span.start);
@@ -107,7 +120,7 @@ pub(super) fn with_types(sql: &str, dialect: &str, declared: &[Option<Type>]) ->
         done = end;
     }
     typed += &sql[done..];
-    Some(typed)
+    (done > 0).then_some(typed)
 }
 
 /// The type of the protocol for values of a type.

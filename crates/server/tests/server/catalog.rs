@@ -175,6 +175,20 @@ async fn drivers_read_the_catalog() {
             vec![],
         ),
         (
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE pg_table_is_visible(c.oid) AND n.nspname <> 'pg_catalog' ORDER BY 1",
+            vec!["cheap", "items"],
+        ),
+        (
+            "SELECT array_to_string(ARRAY(SELECT polname FROM pg_policy WHERE polrelid = c.oid), ','), relname \
+             FROM pg_class c WHERE relname = 'items'",
+            vec!["NULL|items"],
+        ),
+        (
+            "SELECT json_build_object('a', 1, 'b', 'x')",
+            vec!["{\"a\" : 1, \"b\" : \"x\"}"],
+        ),
+        (
             "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_' || '%' ESCAPE '/' ORDER BY 1",
             vec!["information_schema", "public"],
         ),

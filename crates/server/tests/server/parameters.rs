@@ -295,6 +295,24 @@ async fn declared_types_plan_expressions_of_parameters() {
         let row = client.query_one(&statement, &values).await.expect(sql);
         assert_eq!(row.get::<_, &str>(0), expected, "{sql}");
     }
+    let concat = client.prepare("SELECT $1 || $2").await.expect("prepared");
+    let row = client.query_one(&concat, &[&"a", &"b"]).await.expect("a row");
+    assert_eq!(row.get::<_, &str>(0), "ab");
+    let any = client
+        .prepare("SELECT a FROM t WHERE b = ANY($1)")
+        .await
+        .expect("prepared");
+    assert_eq!(any.params(), [Type::TEXT_ARRAY]);
+    assert_eq!(
+        client.query(&any, &[&vec!["2", "3"]]).await.expect("rows").len(),
+        1
+    );
+    let part = client
+        .prepare_typed("SELECT substr('abc', $1)", &[Type::INT2])
+        .await
+        .expect("prepared");
+    let row = client.query_one(&part, &[&2i16]).await.expect("a row");
+    assert_eq!(row.get::<_, &str>(0), "bc");
     let limit = client
         .prepare("SELECT a FROM t WHERE $1 AND a > 0 LIMIT $2")
         .await
