@@ -25,8 +25,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::changes::check_kind;
 use crate::create_table::MARK;
 use crate::database;
-use crate::sql::plan;
 use crate::system_settings::dialect_of;
+use crate::views::Planner;
 
 /// A statement that changes a table.
 #[derive(Debug)]
@@ -75,12 +75,12 @@ impl AlterTable {
         })
     }
 
-    /// Changes the table.
+    /// Changes the table. `planner` plans a query over it.
     ///
     /// # Errors
     /// Unknown tables and columns, names that exist, operations that are not supported; NULL in a column that
     /// becomes NOT NULL, and values that cannot be converted to the new type of their column.
-    pub(crate) async fn execute(self, ctx: &SessionContext) -> Result<DataFrame> {
+    pub(crate) async fn execute(self, ctx: &SessionContext, planner: Planner) -> Result<DataFrame> {
         let table = object_name_to_table_reference(self.name.clone(), self.normalize)?;
         if self.if_exists && !ctx.table_exist(table.clone())? {
             return ctx.read_empty()?.limit(0, Some(0));
@@ -99,7 +99,7 @@ impl AlterTable {
         for operation in &self.operations {
             self.apply(ctx, operation, &mut columns)?;
         }
-        self.replace(ctx, table, columns).await
+        self.replace((ctx, planner), table, columns).await
     }
 
     fn name_of(&self, name: &Ident) -> String {
@@ -228,7 +228,7 @@ impl AlterTable {
     /// Replaces the table by one with these columns.
     async fn replace(
         self,
-        ctx: &SessionContext,
+        (ctx, planner): (&SessionContext, Planner),
         table: TableReference,
         columns: Vec<Column>,
     ) -> Result<DataFrame> {
@@ -248,7 +248,7 @@ impl AlterTable {
             self.name,
             quoted(&format!("{MARK}{required}"))
         );
-        let input = plan(query, ctx.state()).await?;
+        let input = planner(query, ctx.state()).await?;
         let defaults = columns
             .into_iter()
             .filter_map(|column| Some((column.name, column.default?)));

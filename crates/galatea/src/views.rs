@@ -21,7 +21,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::create_table::without_keys;
 use crate::file_paths::reads_like_a_file;
-use crate::sql::Read;
 
 /// Views within views that one view may have.
 const MAX_VIEWS: usize = 32;
@@ -146,7 +145,8 @@ fn names_files(plan: &LogicalPlan) -> Result<bool> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
             let name = scan.table_name.table();
-            found |= Read::decoded(name).is_some() || reads_like_a_file(name);
+            // The names of read functions are URLs.
+            found |= reads_like_a_file(name);
             if let Some(view) = scan.source.get_logical_plan() {
                 found |= names_files(&view)?;
             }

@@ -27,7 +27,7 @@ impl AnalyzerRule for OrderedAggregates {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(aggregate) if orders(&aggregate) > 1 => separated(aggregate),
+            LogicalPlan::Aggregate(aggregate) if orders(&aggregate, |_| true) > 1 => separated(aggregate),
             node => Ok(Transformed::no(node)),
         });
         Ok(changed?.data)
@@ -43,10 +43,15 @@ fn call(expression: &Expr) -> Option<&AggregateFunction> {
     }
 }
 
-/// Number of different orders of the aggregates.
-fn orders(aggregate: &Aggregate) -> usize {
+/// Number of different orders of these aggregates.
+fn orders(aggregate: &Aggregate, is_counted: impl Fn(&AggregateFunction) -> bool) -> usize {
     let mut seen: Vec<&Vec<Sort>> = Vec::new();
-    for call in aggregate.aggr_expr.iter().filter_map(call) {
+    for call in aggregate
+        .aggr_expr
+        .iter()
+        .filter_map(call)
+        .filter(|call| is_counted(call))
+    {
         if !seen.contains(&&call.params.order_by) {
             seen.push(&call.params.order_by);
         }
@@ -54,16 +59,20 @@ fn orders(aggregate: &Aggregate) -> usize {
     seen.len()
 }
 
-/// The list that an aggregate becomes, and the value of the list.
-fn listed(aggregate: &AggregateFunction) -> Option<(Expr, Box<dyn Fn(Expr) -> Expr>)> {
+fn is_string_agg(call: &AggregateFunction) -> bool {
+    call.func.inner().is::<StringAgg>()
+}
+
+/// The list that an aggregate becomes, and the value of the list. `joins`: whether each `string_agg` is one.
+fn listed(aggregate: &AggregateFunction, joins: bool) -> Option<(Expr, Box<dyn Fn(Expr) -> Expr>)> {
     let params = &aggregate.params;
-    let is_string = aggregate.func.inner().is::<StringAgg>();
+    let is_string = is_string_agg(aggregate);
     let is_list = aggregate.func.inner().is::<ArrayAgg>();
     let [value, separators @ ..] = params.args.as_slice() else {
         return None;
     };
     let reverses = params.distinct && matches!(params.order_by.as_slice(), [order] if !order.asc);
-    if !(is_string || is_list && reverses) {
+    if !(is_string && (joins || reverses) || is_list && reverses) {
         return None;
     }
     let mut params = params.clone();
@@ -103,10 +112,11 @@ fn listed(aggregate: &AggregateFunction) -> Option<(Expr, Box<dyn Fn(Expr) -> Ex
 
 fn separated(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    let joins = orders(&aggregate, is_string_agg) > 1;
     let mut calls = Vec::new();
     let mut values: Vec<Option<Box<dyn Fn(Expr) -> Expr>>> = Vec::new();
     for (number, expression) in aggregate.aggr_expr.iter().enumerate() {
-        match call(expression).and_then(listed) {
+        match call(expression).and_then(|call| listed(call, joins)) {
             Some((list, value)) => {
                 calls.push(list.alias(format!("__galatea_list_{number}")));
                 values.push(Some(value));

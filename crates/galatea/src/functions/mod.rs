@@ -9,7 +9,6 @@
 //! lists       list_aggregate
 //! hash        hash
 //! intervals   n * INTERVAL '1 day'
-//! unordered   abs, sqrt and others, without their order
 //! strings of s[1] and s[2:3]                                          substrings
 //! ```
 //!
@@ -25,7 +24,6 @@ mod spans;
 mod strings;
 mod substrings;
 mod times;
-mod unordered;
 
 use std::sync::Arc;
 
@@ -60,7 +58,6 @@ pub(crate) fn register(state: &mut SessionState) {
             tracing::warn!(function = name, %error, "the function is not available in this session");
         }
     }
-    unordered::replace(state);
     if !state.aggregate_functions().contains_key(mode::NAME)
         && let Err(error) = state.register_udaf(Arc::new(AggregateUDF::from(mode::Mode::new())))
     {

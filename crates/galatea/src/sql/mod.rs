@@ -279,7 +279,7 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
         return statement.execute(ctx).await.map(Some);
     }
     if let Some(statement) = AlterTable::parse(options, text)? {
-        return statement.execute(ctx).await.map(Some);
+        return statement.execute(ctx, plan).await.map(Some);
     }
     if let Some(reset) = Reset::parse(options, text)? {
         return reset.execute(ctx).await.map(Some);

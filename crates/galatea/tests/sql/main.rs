@@ -11,6 +11,7 @@ mod asof;
 mod builds;
 mod calendar;
 mod cancellation;
+mod change_conditions;
 mod changes;
 mod checks;
 mod classes;

@@ -17,16 +17,13 @@ use datafusion_pg_catalog::setup_pg_catalog;
 use parking_lot::Mutex;
 
 use super::catalog_functions;
+use super::catalog_names::{INFORMATION_SCHEMA, PG_CATALOG, SERVER_VERSION};
 use super::catalog_schemas::{InformationSchema, PgCatalog};
-use super::catalog_sql::{INFORMATION_SCHEMA, PG_CATALOG};
 use super::catalog_tables::Sources;
 use super::commands::Parameters;
 use super::cursors::Cursors;
 use crate::failure::{ErrorKind, Failure, FailureKind};
 use crate::tables::CATALOG;
-
-/// The version that clients see. Drivers choose their catalog queries by it.
-pub(super) const SERVER_VERSION: &str = "16.6";
 
 /// Adds the catalog to a session. It describes these parameters and cursors.
 pub(super) fn install(

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
-use super::catalog_sql::PG_CATALOG;
+use super::catalog_names::PG_CATALOG;
 use super::catalog_tables::{Sources, type_name};
 use super::cells::wire_type;
 use crate::tables::SCHEMA;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::Result;
 
+use super::catalog_columns;
 use super::catalog_tables::{self, Sources};
 
 /// `pg_catalog`.
@@ -18,7 +19,7 @@ pub(super) struct PgCatalog {
 impl SchemaProvider for PgCatalog {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.sources.tables.table_names();
-        names.extend(catalog_tables::pg_names().map(str::to_string));
+        names.extend(catalog_columns::pg_names().map(str::to_string));
         names.sort();
         names.dedup();
         names
@@ -36,7 +37,7 @@ impl SchemaProvider for PgCatalog {
 
     fn table_exist(&self, name: &str) -> bool {
         self.sources.tables.table_exist(name)
-            || catalog_tables::pg_names().any(|table| name.eq_ignore_ascii_case(table))
+            || catalog_columns::pg_names().any(|table| name.eq_ignore_ascii_case(table))
     }
 }
 

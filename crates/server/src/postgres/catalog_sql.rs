@@ -10,8 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Join, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, TableWithJoins, Visit, Visitor,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -20,15 +19,12 @@ use datafusion_pg_catalog::pg_catalog::PG_CATALOG_TABLES;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
 use super::array_text;
-use super::catalog_tables;
+use super::catalog_columns;
+use super::catalog_empty::has_no_rows;
+use super::catalog_names::{INFORMATION_SCHEMA, PG_CATALOG};
 use super::text::word;
+use super::text_edits::Edits;
 use crate::statement_text::{Offsets, dialect_of};
-
-/// The schema of the catalog.
-pub(super) const PG_CATALOG: &str = "pg_catalog";
-
-/// The schema of the views of the SQL standard.
-pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
 
 /// A statement that is rewritten contains one of these, in lower case.
 const HINTS: [&str; 10] = [
@@ -76,7 +72,7 @@ fn is_catalog_table(name: &str) -> bool {
     PG_CATALOG_TABLES
         .iter()
         .any(|table| table.eq_ignore_ascii_case(name))
-        || catalog_tables::pg_names().any(|table| table.eq_ignore_ascii_case(name))
+        || catalog_columns::pg_names().any(|table| table.eq_ignore_ascii_case(name))
 }
 
 /// The rewritten statement; `None` if it is planned as it is.
@@ -107,44 +103,6 @@ pub(super) fn rewritten(statement: &str, dialect: &str) -> Option<Rewritten> {
     match statement.len() {
         0..4096 => rewrite(),
         _ => stacker::grow(64 << 20, rewrite),
-    }
-}
-
-/// Replacements of parts of a text, by byte offsets.
-struct Edits<'a> {
-    text: &'a str,
-    edits: BTreeMap<usize, (usize, String)>,
-}
-
-impl<'a> Edits<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            edits: BTreeMap::new(),
-        }
-    }
-
-    fn replace(&mut self, begin: usize, end: usize, by: impl Into<String>) {
-        self.edits.insert(begin, (end, by.into()));
-    }
-
-    /// The text after the replacements; `None` without replacements.
-    fn applied(self) -> Option<String> {
-        if self.edits.is_empty() {
-            return None;
-        }
-        let mut result = String::with_capacity(self.text.len());
-        let mut done = 0;
-        for (begin, (end, by)) in self.edits {
-            if begin < done {
-                continue;
-            }
-            result += &self.text[done..begin];
-            result += &by;
-            done = end;
-        }
-        result += &self.text[done..];
-        Some(result)
     }
 }
 
@@ -612,7 +570,7 @@ fn replace_for_catalog(text: &str) -> Option<String> {
         };
         let has_no_rows = tokens.tokens[index..close].iter().any(|token| match token {
             Token::Word(name) => {
-                catalog_tables::is_empty(&name.value)
+                catalog_columns::is_empty(&name.value)
                     || name.value.eq_ignore_ascii_case("reloptions")
                     || name.value.eq_ignore_ascii_case("attacl")
             }
@@ -664,85 +622,6 @@ fn empty(text: &str, query: &Query) -> Option<String> {
     let parameters: BTreeSet<String> = parameters.collect();
     let parameters = parameters.into_iter().collect::<String>();
     Some(format!("SELECT {} WHERE false{parameters}", columns.join(", ")))
-}
-
-/// Whether a SELECT joins a table without rows, and has no row then.
-fn has_no_rows(select: &Select) -> bool {
-    // An aggregate without groups has a row.
-    let has_groups = !matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
-    let mut aggregates = Aggregates(false);
-    let _ = select.projection.visit(&mut aggregates);
-    (has_groups || !aggregates.0) && select.from.iter().any(joins_nothing)
-}
-
-/// Finds aggregates that clients use in queries of the catalog.
-struct Aggregates(bool);
-
-impl Visitor for Aggregates {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        if let Expr::Function(function) = expression {
-            let name = function
-                .name
-                .0
-                .last()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            let name = name.to_ascii_lowercase();
-            self.0 |= [
-                "count",
-                "max",
-                "min",
-                "sum",
-                "avg",
-                "array_agg",
-                "string_agg",
-                "bool_or",
-                "bool_and",
-            ]
-            .contains(&name.as_str());
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn joins_nothing(table: &TableWithJoins) -> bool {
-    let is_inner = |join: &&Join| {
-        matches!(
-            join.join_operator,
-            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
-        )
-    };
-    let keeps_left = |join: &Join| {
-        is_inner(&join)
-            || matches!(
-                join.join_operator,
-                JoinOperator::Left(_) | JoinOperator::LeftOuter(_)
-            )
-    };
-    table.joins.iter().all(keeps_left)
-        && (is_nothing(&table.relation)
-            || table
-                .joins
-                .iter()
-                .filter(is_inner)
-                .any(|join| is_nothing(&join.relation)))
-}
-
-fn is_nothing(table: &TableFactor) -> bool {
-    match table {
-        TableFactor::Table { name, args: None, .. } => {
-            let name = name.0.last().and_then(|part| part.as_ident());
-            name.is_some_and(|name| catalog_tables::is_empty(&name.value))
-        }
-        TableFactor::Derived { subquery, .. } => match subquery.body.as_ref() {
-            SetExpr::Select(select) => has_no_rows(select),
-            _ => false,
-        },
-        TableFactor::NestedJoin { table_with_joins, .. } => joins_nothing(table_with_joins),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use pgwire::types::ToSqlText;
 use postgres_types::{IsNull, Kind, ToSql};
 
 use super::errors::error_state;
-use super::parameters::uuid_text;
+use super::uuid_text::uuid_text;
 
 /// The name of the extension type of UUIDs.
 const UUID: &str = "arrow.uuid";

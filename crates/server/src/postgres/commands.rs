@@ -51,7 +51,7 @@ const PARAMETERS: [(&str, &str); 37] = [
     ("row_security", "off"),
     ("search_path", "public"),
     ("server_encoding", "UTF8"),
-    ("server_version", super::catalog::SERVER_VERSION),
+    ("server_version", super::catalog_names::SERVER_VERSION),
     ("server_version_num", "160006"),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),

@@ -6,7 +6,10 @@
 
 mod array_text;
 mod catalog;
+mod catalog_columns;
+mod catalog_empty;
 mod catalog_functions;
+mod catalog_names;
 mod catalog_schemas;
 mod catalog_sql;
 mod catalog_tables;
@@ -22,6 +25,7 @@ mod errors;
 mod execution;
 mod interval_text;
 mod limits;
+mod numeric_text;
 mod parameters;
 mod registry;
 mod rows;
@@ -29,5 +33,8 @@ mod serve;
 mod startup;
 mod statements;
 mod text;
+mod text_edits;
+mod uuid_text;
+mod value_errors;
 
 pub(crate) use serve::serve;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime, string_to_time_nanoseconds};
-use arrow::datatypes::{DataType, Date32Type, Field, IntervalUnit, TimeUnit, i256};
+use arrow::datatypes::{DataType, Date32Type, Field, IntervalUnit, TimeUnit};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use pgwire::api::Type;
@@ -19,6 +19,9 @@ use super::array_text;
 use super::cells;
 use super::errors::{error, error_state};
 use super::interval_text;
+use super::numeric_text::{numeric, numeric_text};
+use super::uuid_text::uuid_text;
+use super::value_errors::{date_out_of_range, infinite, malformed, malformed_binary, out_of_range, shown};
 use crate::binding::ANY_DECIMAL;
 use crate::failure::Failure;
 use crate::session::Prepared;
@@ -221,55 +224,6 @@ impl Parameter {
     }
 }
 
-/// The name of a type in messages.
-fn shown(wire: &Type) -> &str {
-    match *wire {
-        Type::BOOL => "boolean",
-        Type::INT2 => "smallint",
-        Type::INT4 => "integer",
-        Type::INT8 => "bigint",
-        Type::FLOAT4 => "real",
-        Type::FLOAT8 => "double precision",
-        Type::TIMESTAMP => "timestamp",
-        Type::TIMESTAMPTZ => "timestamp with time zone",
-        _ => wire.name(),
-    }
-}
-
-fn malformed(wire: &Type, text: &str) -> PgWireError {
-    let name = shown(wire);
-    error_state(
-        "22P02",
-        format!("invalid input syntax for type {name}: \"{text}\""),
-    )
-}
-
-fn out_of_range(wire: &Type, text: &str) -> PgWireError {
-    let name = shown(wire);
-    error_state(
-        "22003",
-        format!("value \"{text}\" is out of range for type {name}"),
-    )
-}
-
-fn malformed_binary(wire: &Type) -> PgWireError {
-    let name = shown(wire);
-    error_state("22P03", format!("incorrect binary data format for type {name}"))
-}
-
-fn infinite(wire: &Type) -> PgWireError {
-    let name = shown(wire);
-    error_state(
-        "22008",
-        format!("infinity is not supported as a value of type {name}"),
-    )
-}
-
-fn date_out_of_range(wire: &Type) -> PgWireError {
-    let name = shown(wire);
-    error_state("22008", format!("value is out of range for type {name}"))
-}
-
 fn string(bytes: &[u8]) -> PgWireResult<&str> {
     str::from_utf8(bytes).map_err(|_| error_state("22021", "invalid byte sequence for encoding \"UTF8\""))
 }
@@ -468,118 +422,6 @@ fn object(number: u32) -> ScalarValue {
     }
 }
 
-/// The most digits of a decimal.
-const DIGITS: usize = 76;
-
-/// A decimal with the digits of the text.
-fn numeric(text: &str) -> PgWireResult<ScalarValue> {
-    let wrong = || malformed(&Type::NUMERIC, text);
-    let too_long = || {
-        error_state(
-            "22003",
-            format!("value \"{text}\" has more than {DIGITS} digits, the maximum of type numeric"),
-        )
-    };
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let lower = unsigned.to_ascii_lowercase();
-    if matches!(lower.as_str(), "nan" | "inf" | "infinity") {
-        return Err(error_state(
-            "22003",
-            format!("{text} is not supported as a value of type numeric"),
-        ));
-    }
-    let (number, exponent) = match lower.split_once('e') {
-        Some((number, exponent)) => (number, exponent.parse::<i64>().map_err(|_| wrong())?),
-        None => (lower.as_str(), 0),
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let mut digits: String = [whole, fraction].concat();
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    let scale = i64::try_from(fraction.len())
-        .map_err(|_| too_long())?
-        .checked_sub(exponent);
-    let mut scale = scale.ok_or_else(too_long)?;
-    if scale < 0 {
-        let zeros = usize::try_from(-scale).map_err(|_| too_long())?;
-        if zeros > DIGITS {
-            return Err(too_long());
-        }
-        digits.extend(std::iter::repeat_n('0', zeros));
-        scale = 0;
-    }
-    let significant = digits.trim_start_matches('0');
-    let scale = usize::try_from(scale).map_err(|_| too_long())?;
-    let precision = significant.len().max(scale).max(1);
-    if precision > DIGITS {
-        return Err(too_long());
-    }
-    let sign = if text.starts_with('-') { "-" } else { "" };
-    let signed = format!("{sign}{}", if significant.is_empty() { "0" } else { significant });
-    let (width, scale) = (precision as u8, scale as i8);
-    match precision {
-        0..=38 => Ok(ScalarValue::Decimal128(
-            Some(signed.parse().map_err(|_| wrong())?),
-            width,
-            scale,
-        )),
-        _ => Ok(ScalarValue::Decimal256(
-            Some(i256::from_string(&signed).ok_or_else(wrong)?),
-            width,
-            scale,
-        )),
-    }
-}
-
-/// The text of a binary numeric; `None` if it is malformed.
-fn numeric_text(bytes: &[u8]) -> Option<PgWireResult<String>> {
-    let mut fields = bytes
-        .chunks(2)
-        .map(|field| field.try_into().ok().map(u16::from_be_bytes));
-    let mut next = || fields.next().flatten();
-    let count = usize::from(next()?);
-    let weight = i32::from(next()?.cast_signed());
-    let sign = next()?;
-    let scale = usize::from(next()?);
-    let special = match sign {
-        0x0000 | 0x4000 => None,
-        0xc000 => Some("NaN"),
-        0xd000 => Some("Infinity"),
-        0xf000 => Some("-Infinity"),
-        _ => return None,
-    };
-    if let Some(special) = special {
-        return Some(Ok(special.to_string()));
-    }
-    if weight > 100 || scale > 16_383 {
-        let problem = format!("value has more than {DIGITS} digits, the maximum of type numeric");
-        return Some(Err(error_state("22003", problem)));
-    }
-    let digits: Vec<u16> = (0..count)
-        .map(|_| next().filter(|digit| *digit < 10_000))
-        .collect::<Option<_>>()?;
-    let group = |place: i32| {
-        let index = usize::try_from(weight - place).ok();
-        index.and_then(|index| digits.get(index)).copied().unwrap_or(0)
-    };
-    let mut text = String::from(if sign == 0x4000 { "-" } else { "" });
-    for place in (0..=weight.max(0)).rev() {
-        text += &format!("{:04}", group(place));
-    }
-    if scale > 0 {
-        let mut fraction = String::new();
-        let mut place = -1;
-        while fraction.len() < scale {
-            fraction += &format!("{:04}", group(place));
-            place -= 1;
-        }
-        text += ".";
-        text += &fraction[..scale];
-    }
-    Some(Ok(text))
-}
-
 /// The bytes of the text of a bytea: in hexadecimal, or with escapes.
 fn bytea(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
@@ -647,21 +489,6 @@ fn timestamp(wire: &Type, text: &str, zone: Option<&str>) -> PgWireResult<Scalar
             zone,
         )),
     }
-}
-
-/// The text of the 16 bytes of a UUID.
-pub(super) fn uuid_text(bytes: &[u8]) -> Option<String> {
-    if bytes.len() != 16 {
-        return None;
-    }
-    let mut text = String::with_capacity(36);
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text += &format!("{byte:02x}");
-    }
-    Some(text)
 }
 
 /// A UUID for a column of 16 bytes.

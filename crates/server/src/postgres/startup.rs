@@ -14,7 +14,8 @@ use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::startup::Authentication;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
-use super::catalog::{self, SERVER_VERSION};
+use super::catalog;
+use super::catalog_names::SERVER_VERSION;
 use super::connection::Connection;
 use super::errors::{fatal, fatal_state};
 use crate::failure::{ErrorKind, Failure, FailureKind};
