@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visitor,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::Parser;

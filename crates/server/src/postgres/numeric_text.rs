@@ -9,7 +9,7 @@ use super::errors::error_state;
 use super::value_errors::malformed;
 
 /// The most digits of a decimal.
-const DIGITS: usize = 76;
+pub(super) const DIGITS: usize = 76;
 
 /// A decimal with the digits of the text.
 pub(super) fn numeric(text: &str) -> PgWireResult<ScalarValue> {

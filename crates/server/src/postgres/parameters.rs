@@ -12,14 +12,14 @@ use arrow::datatypes::{DataType, Date32Type, Field, IntervalUnit, TimeUnit};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use pgwire::api::Type;
-use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::error::PgWireResult;
 use postgres_types::Kind;
 
 use super::array_text;
 use super::cells;
 use super::errors::{error, error_state};
 use super::interval_text;
-use super::numeric_text::{numeric, numeric_text};
+use super::numeric_text::{DIGITS, numeric, numeric_text};
 use super::uuid_text::uuid_text;
 use super::value_errors::{date_out_of_range, infinite, malformed, malformed_binary, out_of_range, shown};
 use crate::binding::ANY_DECIMAL;
