@@ -165,7 +165,7 @@ impl AlterTable {
                     AlterColumnOperation::SetNotNull => column.is_required = true,
                     AlterColumnOperation::DropNotNull => column.is_required = false,
                     AlterColumnOperation::SetDefault { value } => {
-                        column.default = Some(constant(ctx, value)?)
+                        column.default = Some(constant(ctx, value)?);
                     }
                     AlterColumnOperation::DropDefault => column.default = None,
                     AlterColumnOperation::SetDataType { data_type, using, .. } => {

@@ -16,6 +16,9 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
+/// The value of an aggregate from its list.
+type OfList = Box<dyn Fn(Expr) -> Expr>;
+
 /// The rule; see the module documentation.
 #[derive(Debug)]
 pub(super) struct OrderedAggregates;
@@ -64,7 +67,7 @@ fn is_string_agg(call: &AggregateFunction) -> bool {
 }
 
 /// The list that an aggregate becomes, and the value of the list. `joins`: whether each `string_agg` is one.
-fn listed(aggregate: &AggregateFunction, joins: bool) -> Option<(Expr, Box<dyn Fn(Expr) -> Expr>)> {
+fn listed(aggregate: &AggregateFunction, joins: bool) -> Option<(Expr, OfList)> {
     let params = &aggregate.params;
     let is_string = is_string_agg(aggregate);
     let is_list = aggregate.func.inner().is::<ArrayAgg>();
@@ -114,7 +117,7 @@ fn separated(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
     let joins = orders(&aggregate, is_string_agg) > 1;
     let mut calls = Vec::new();
-    let mut values: Vec<Option<Box<dyn Fn(Expr) -> Expr>>> = Vec::new();
+    let mut values: Vec<Option<OfList>> = Vec::new();
     for (number, expression) in aggregate.aggr_expr.iter().enumerate() {
         match call(expression).and_then(|call| listed(call, joins)) {
             Some((list, value)) => {
