@@ -244,7 +244,7 @@ impl Sources {
                 };
                 let numbers = numbers.as_primitive::<Int32Type>();
                 let names = names.as_string::<i32>();
-                let schemas = column("relnamespace").map(|schemas| schemas.as_primitive::<Int32Type>());
+                let schemas = column("relnamespace").map(AsArray::as_primitive::<Int32Type>);
                 for row in 0..batch.num_rows() {
                     let (oid, name) = (numbers.value(row), names.value(row).to_string());
                     match &schemas {

@@ -128,10 +128,9 @@ pub(super) fn parse(text: &str) -> Option<Interval> {
         let (value, unit) = number(word)?;
         let unit = match unit {
             // A number alone is one of seconds.
-            "" => match words.next_if(|next| next.starts_with(|letter: char| letter.is_alphabetic())) {
-                Some(unit) => unit,
-                None => "second",
-            },
+            "" => words
+                .next_if(|next| next.starts_with(|letter: char| letter.is_alphabetic()))
+                .unwrap_or("second"),
             unit => unit,
         };
         sum.add(value, unit)?;

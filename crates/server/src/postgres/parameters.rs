@@ -586,6 +586,7 @@ fn common_type<'v>(values: impl Iterator<Item = &'v ScalarValue>) -> Option<Data
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgwire::error::PgWireError;
 
     fn text(wire: &Type, text: &str) -> ScalarValue {
         from_text(wire, text, "+00:00").unwrap()
