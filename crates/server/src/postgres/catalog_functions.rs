@@ -350,7 +350,7 @@ fn json_object(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
         .iter()
         .map(|array| ArrayFormatter::try_new(array.as_ref(), &options));
     let formatters = formatters.collect::<std::result::Result<Vec<_>, _>>()?;
-    let rows = arrays.first().map_or(0, arrow::array::Array::len);
+    let rows = arrays.first().map_or(0, Array::len);
     let objects = (0..rows).map(|row| {
         let mut fields = Vec::new();
         for index in (0..arrays.len()).step_by(2) {
