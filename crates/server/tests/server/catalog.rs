@@ -61,7 +61,7 @@ async fn queries_of_the_catalog_have_the_names_of_their_columns() {
         .query_one("SELECT t.oid, t.* FROM pg_type t WHERE typname = 'int4'", &[])
         .await
         .expect("a row");
-    let names: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
+    let names: Vec<&str> = row.columns().iter().map(tokio_postgres::Column::name).collect();
     assert_eq!(names[..3], ["oid", "oid_1", "typname"]);
     let row = client
         .query_one(
@@ -70,7 +70,7 @@ async fn queries_of_the_catalog_have_the_names_of_their_columns() {
         )
         .await
         .expect("a row");
-    let names: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
+    let names: Vec<&str> = row.columns().iter().map(tokio_postgres::Column::name).collect();
     assert_eq!(
         names,
         ["current_user", "current_schema", "version", "current_database"]

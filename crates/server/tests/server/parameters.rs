@@ -141,7 +141,7 @@ async fn results_have_the_types_of_parameters() {
         (Type::BOOL, "t"),
     ] {
         let statement = client
-            .prepare_typed("SELECT $1 AS a", &[wire.clone()])
+            .prepare_typed("SELECT $1 AS a", std::slice::from_ref(&wire))
             .await
             .expect("prepared");
         assert_eq!(statement.columns()[0].type_(), &wire);

@@ -71,7 +71,7 @@ async fn values_have_the_binary_format_of_postgres() {
         )
         .await
         .expect("a row");
-    let types: Vec<&Type> = row.columns().iter().map(|column| column.type_()).collect();
+    let types: Vec<&Type> = row.columns().iter().map(tokio_postgres::Column::type_).collect();
     let expected = [
         Type::INT8,
         Type::INTERVAL,
