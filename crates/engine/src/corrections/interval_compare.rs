@@ -5,6 +5,7 @@
 //! 24 hours, and a month 30 days. The rule runs before type coercion. A constant interval beside a difference
 //! becomes a difference, which the device compares.
 
+use super::is_comparison;
 use crate::checks::{input_schema, names_kept};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use arrow::compute::cast as cast_array;
@@ -17,10 +18,11 @@ use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+use galatea_expression::timestamp_units::per_second;
 use std::sync::{Arc, LazyLock};
 
 const DAY: i128 = 86_400_000_000_000;
@@ -63,14 +65,6 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Transformed<Expr> {
         true => Transformed::yes(part),
         false => Transformed::no(part),
     }
-}
-
-fn is_comparison(op: Operator) -> bool {
-    op.supports_propagation()
-        || matches!(
-            op,
-            Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
-        )
 }
 
 /// Replaces compared operands by their lengths, if one of them is an interval and all have a length. Returns
@@ -122,23 +116,13 @@ fn duration(operand: &Expr, unit: TimeUnit) -> Option<Expr> {
         .values()
         .first()
         .filter(|_| !value.is_null())?;
-    let nanoseconds = match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1_000,
-        TimeUnit::Nanosecond => 1,
-    };
-    let length = (length % nanoseconds == 0).then(|| i64::try_from(length / nanoseconds).ok())?;
-    Some(Expr::Literal(
-        match unit {
-            TimeUnit::Second => ScalarValue::DurationSecond(length),
-            TimeUnit::Millisecond => ScalarValue::DurationMillisecond(length),
-            TimeUnit::Microsecond => ScalarValue::DurationMicrosecond(length),
-            TimeUnit::Nanosecond => ScalarValue::DurationNanosecond(length),
-        },
-        None,
-    ))
-    .filter(|_| length.is_some())
+    let scale = i128::from(per_second(TimeUnit::Nanosecond) / per_second(unit));
+    if length % scale != 0 {
+        return None;
+    }
+    let length = ScalarValue::Int64(Some(i64::try_from(length / scale).ok()?));
+    let length = length.cast_to(&DataType::Duration(unit)).ok()?;
+    Some(Expr::Literal(length, None))
 }
 
 /// The lengths of intervals or durations in nanoseconds.

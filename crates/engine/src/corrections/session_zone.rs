@@ -65,12 +65,14 @@ fn in_zone(data_type: &DataType, zone: &str) -> Option<DataType> {
     }
 }
 
+/// Whether a name is one of UTC.
+pub(super) fn is_utc(zone: &str) -> bool {
+    let names = ["UTC", "Z", "GMT", "Etc/UTC", "+00:00", "+00", "+0000", "-00:00"];
+    names.iter().any(|name| zone.eq_ignore_ascii_case(name))
+}
+
 /// Whether two names are of one zone.
 fn is_same(one: &str, other: &str) -> bool {
-    let is_utc = |zone: &str| {
-        let names = ["UTC", "Z", "GMT", "Etc/UTC", "+00:00", "+00", "+0000", "-00:00"];
-        names.iter().any(|name| zone.eq_ignore_ascii_case(name))
-    };
     one.eq_ignore_ascii_case(other) || is_utc(one) && is_utc(other)
 }
 
