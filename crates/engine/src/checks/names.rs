@@ -1,18 +1,19 @@
 //! Rewriting the expressions of logical nodes.
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
+use std::sync::Arc;
 
 /// The columns that expressions of a node refer to: of its inputs, or of the table that it scans.
-pub(crate) fn input_schema(plan: &LogicalPlan) -> DFSchema {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = plan {
-        schema.merge(&scan.projected_schema);
+pub(crate) fn input_schema(plan: &LogicalPlan) -> DFSchemaRef {
+    match (plan, plan.inputs().as_slice()) {
+        (LogicalPlan::TableScan(scan), _) => Arc::clone(&scan.projected_schema),
+        (_, [input]) => Arc::clone(input.schema()),
+        (_, inputs) => Arc::new(merge_schema(inputs)),
     }
-    schema
 }
 
 /// The node with rewritten expressions and the original column names.

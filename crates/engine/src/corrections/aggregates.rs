@@ -7,7 +7,7 @@
 use super::distinct_rows::{self, DistinctRows};
 use super::frames::FrameFunction;
 use super::{deviations, float_distinct, float_extremes, frames, ignored_nulls};
-use crate::checks::names_kept;
+use crate::checks::{input_schema, names_kept};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
@@ -16,7 +16,7 @@ use datafusion::functions_aggregate::approx_distinct::ApproxDistinct;
 use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, WindowFunction};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, merge_schema};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, ExprSchemable, GroupsAccumulator,
     LogicalPlan, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, WindowFunctionDefinition,
@@ -38,7 +38,7 @@ impl AnalyzerRule for ReplaceAggregates {
             if !matches!(&node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
                 return Ok(Transformed::no(node));
             }
-            let schema = merge_schema(&node.inputs());
+            let schema = input_schema(&node);
             names_kept(node, |expr| expr.transform_up(|expr| replace(expr, &schema)))
         });
         Ok(replaced?.data)

@@ -2,14 +2,13 @@
 //!
 //! DataFusion casts the argument of `length` to a string, so that the length of `[1, 2]` was 6.
 
-use crate::checks::names_kept;
+use crate::checks::{input_schema, names_kept};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::functions::unicode::character_length::CharacterLengthFunc;
 use datafusion::functions_nested::length::array_length_udf;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -24,7 +23,7 @@ impl AnalyzerRule for ListLengths {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
+            let schema = input_schema(&node);
             names_kept(node, |expr| expr.transform_up(|part| Ok(elements(part, &schema))))
         });
         Ok(changed?.data)

@@ -10,7 +10,8 @@
 //!
 //! The rule runs before type coercion.
 
-use crate::checks::names_kept;
+use super::session_zone::is_utc;
+use crate::checks::{input_schema, names_kept};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -21,7 +22,6 @@ use datafusion::functions::unicode::{lpad::LPadFunc, rpad::RPadFunc};
 use datafusion::functions_nested::range::Range;
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -39,7 +39,7 @@ impl AnalyzerRule for ReplaceScalars {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
+            let schema = input_schema(&node);
             names_kept(node, |expr| expr.transform_up(|part| replaced(part, &schema)))
         });
         Ok(changed?.data)
@@ -152,7 +152,7 @@ fn local_time(expr: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr> {
         return None;
     };
     match expr.get_type(schema).ok()? {
-        DataType::Timestamp(_, Some(zone)) if !matches!(&*zone, "UTC" | "+00:00" | "Z") => {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(&zone) => {
             Some(to_local_time().call(vec![expr.clone()]))
         }
         _ => None,
