@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 use super::SqlError;
 use super::ast_parts::key;
+use super::join_parts::operands;
 use super::question::query_over;
 use super::resolve::column_names;
 use datafusion::error::Result;
@@ -126,11 +127,8 @@ impl Sources {
         let form = "name the changed table alone after UPDATE or DELETE FROM";
         let problem = || SqlError::clause(clause, "does not change a table", form);
         let name = named(&target.relation).ok_or_else(problem)?.clone();
-        let factors = tables.iter().flat_map(|table| {
-            let joined = table.joins.iter().map(|join| &join.relation);
-            [&table.relation].into_iter().chain(joined)
-        });
-        if factors.filter_map(named).any(|other| key(other) == key(&name)) {
+        let is_target = |other: &Ident| key(other) == key(&name);
+        if tables.iter().flat_map(operands).filter_map(named).any(is_target) {
             let problem = "reads the changed table under its own name";
             let form = "give it another name, as in FROM t AS u and USING t AS u";
             return Err(SqlError::clause(clause, problem, form).into());

@@ -2,6 +2,7 @@
 
 use super::asof;
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
+use std::iter;
 
 /// The constraint in an operator that has one.
 macro_rules! constraint_of {
@@ -35,6 +36,12 @@ pub(super) fn constraint(join: &Join) -> Option<&JoinConstraint> {
 /// The same to change it.
 pub(super) fn constraint_mut(join: &mut Join) -> Option<&mut JoinConstraint> {
     constraint_of!(&mut join.join_operator)
+}
+
+/// The tables that a FROM item joins.
+pub(super) fn operands(table: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
+    let joined = table.joins.iter().map(|join| &join.relation);
+    iter::once(&table.relation).chain(joined)
 }
 
 /// The tables in parentheses without a name of their own.

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::asof;
 use super::ast_parts::{and, call, each_part, key};
 use super::clause_tokens::SAMPLE;
-use super::join_parts::{constraint, constraint_mut, inner};
+use super::join_parts::{constraint, constraint_mut, inner, operands};
 use super::question::{Answer, Question, query_over};
 use super::{merged_names, merged_outer};
 
@@ -51,12 +51,7 @@ fn merges(table: &TableWithJoins) -> bool {
                 Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
             )
     };
-    let factors = || {
-        [&table.relation]
-            .into_iter()
-            .chain(table.joins.iter().map(|join| &join.relation))
-    };
-    table.joins.iter().any(by_name) || factors().filter_map(inner).any(merges)
+    table.joins.iter().any(by_name) || operands(table).filter_map(inner).any(merges)
 }
 
 /// Replaces joins in parentheses by a query, if they merge columns and have a name, `(t JOIN u USING (k)) AS

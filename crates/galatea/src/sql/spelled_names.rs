@@ -9,6 +9,7 @@ use super::ast_parts::{called, item_expression, key, name_as_spelled, without_pa
 use super::clause_parts::PIVOT;
 use super::column_lists::has_list;
 use super::flow_mut;
+use super::join_parts::operands;
 use super::output_names::is_column;
 use crate::file_paths::table_name;
 use datafusion::sql::parser::Statement;
@@ -86,13 +87,10 @@ impl VisitorMut for Names {
     }
 }
 
-/// The names of tables; `None` if one has no name that is known.
+/// The names of tables; `None` if one has an unknown name.
 fn tables(from: &[TableWithJoins]) -> Option<Vec<String>> {
-    let factors = from.iter().flat_map(|table| {
-        let joined = table.joins.iter().map(|join| &join.relation);
-        [&table.relation].into_iter().chain(joined)
-    });
-    factors
+    from.iter()
+        .flat_map(operands)
         .map(|factor| match factor {
             TableFactor::Table {
                 alias: Some(alias), ..
