@@ -19,20 +19,9 @@ use datafusion::logical_expr::{
 /// Whether values of the type are strings.
 fn is_string(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, values) => is_string(values),
-        _ => false,
+        DataType::Dictionary(_, values) => values.is_string(),
+        other => other.is_string(),
     }
-}
-
-fn is_decimal(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Decimal32(..)
-            | DataType::Decimal64(..)
-            | DataType::Decimal128(..)
-            | DataType::Decimal256(..)
-    )
 }
 
 /// The type without fractions through which decimals become integers. Conversions of decimals round, and
@@ -48,7 +37,7 @@ pub(crate) fn assigned(value: &ScalarValue, to: &DataType) -> Result<ScalarValue
     if from == *to {
         return Ok(value.clone());
     }
-    if to.is_integer() && is_decimal(&from) {
+    if to.is_integer() && from.is_decimal() {
         return value.cast_to(&WHOLE)?.cast_to(to);
     }
     match value {
@@ -62,7 +51,7 @@ pub(crate) fn assigned(value: &ScalarValue, to: &DataType) -> Result<ScalarValue
     }
 }
 
-/// The type in a plan of a decimal parameter, whose digits are those of its value.
+/// The type of a decimal parameter in a plan. Its value has another precision and scale.
 pub(crate) const ANY_DECIMAL: DataType = DataType::Decimal128(37, 11);
 
 /// Removes the casts of parameters to [`ANY_DECIMAL`].
@@ -151,7 +140,7 @@ pub(crate) fn parameter_types(plan: &LogicalPlan) -> Result<BTreeMap<String, Opt
 
 /// An expression as an assignment converts it.
 fn converted(expression: Expr, from: &DataType, to: &DataType) -> Expr {
-    if to.is_integer() && is_decimal(from) {
+    if to.is_integer() && from.is_decimal() {
         return cast(cast(expression, WHOLE), to.clone());
     }
     match to.is_integer() && from.is_floating() {

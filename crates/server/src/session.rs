@@ -59,8 +59,8 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) struct Forms {
     pub(crate) sql: String,
-    /// With casts of the parameters to the types that the client declared. A decimal, whose digits are not
-    /// known, has a cast to [`binding::ANY_DECIMAL`].
+    /// With casts of the parameters to the types that the client declared. A decimal of unknown precision
+    /// has a cast to [`binding::ANY_DECIMAL`].
     pub(crate) typed: Option<String>,
     /// A query of the catalog that may have another meaning.
     pub(crate) last_resort: Option<String>,

@@ -1,7 +1,7 @@
-//! The text of arrays: `{1,NULL,"a b"}`.
+//! Arrays in the text format: `{1,NULL,"a b"}`.
 
 /// The elements of an array of one dimension, `None` for NULL. Returns `None` for arrays of arrays and for
-/// text that is no array.
+/// strings that are no array.
 pub(super) fn elements(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inner.trim().is_empty() {

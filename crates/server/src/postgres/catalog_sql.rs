@@ -1,9 +1,8 @@
 //! Statements over the catalog, rewritten to SQL of the engine.
 //!
 //! Clients query the catalog in ways that only PostgreSQL plans. The rewriting of this module keeps the
-//! meaning of a statement: it replaces tokens, and the rest of the text stays as it is. The rules of
-//! datafusion-pg-catalog do not keep the meaning of all statements: they replace correlated subqueries by
-//! NULL. They are a last resort for queries that read nothing but the catalog.
+//! meaning of a statement: it replaces tokens, and keeps the rest as it is. The rules of datafusion-pg-catalog
+//! do not keep the meaning of all statements: they replace correlated subqueries by NULL. They are a last resort for queries that read nothing but the catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -14,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use datafusion_pg_catalog::pg_catalog::PG_CATALOG_TABLES;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
@@ -22,8 +21,8 @@ use super::array_text;
 use super::catalog_columns;
 use super::catalog_empty::has_no_rows;
 use super::catalog_names::{INFORMATION_SCHEMA, PG_CATALOG};
-use super::text::word;
 use super::text_edits::Edits;
+use super::tokens::{Tokens, word};
 use crate::statement_text::{Offsets, dialect_of};
 
 /// A statement that is rewritten contains one of these, in lower case.
@@ -40,7 +39,7 @@ const HINTS: [&str; 10] = [
     "regproc",
 ];
 
-/// Prefixes of functions whose columns have the names of the functions, as in PostgreSQL.
+/// Prefixes of functions that name their columns, as in PostgreSQL.
 const NAMED: [&str; 12] = [
     "pg_",
     "current_",
@@ -106,37 +105,7 @@ pub(super) fn rewritten(statement: &str, dialect: &str) -> Option<Rewritten> {
     }
 }
 
-/// The tokens of a statement without spaces and comments, and their places.
-struct Tokens {
-    tokens: Vec<Token>,
-    places: Vec<(usize, usize)>,
-}
-
-impl Tokens {
-    fn of(text: &str, dialect: &dyn Dialect) -> Option<Self> {
-        let all = Tokenizer::new(dialect, text).tokenize_with_location().ok()?;
-        let mut offsets = Offsets::new(text);
-        let (mut tokens, mut places) = (Vec::new(), Vec::new());
-        for TokenWithSpan { token, span } in all {
-            if !matches!(token, Token::Whitespace(_) | Token::EOF) {
-                let begin = offsets.of(span.start);
-                places.push((begin, offsets.of(span.end)));
-                tokens.push(token);
-            }
-        }
-        Some(Self { tokens, places })
-    }
-
-    fn is_word(&self, index: usize, expected: &str) -> bool {
-        self.tokens
-            .get(index)
-            .is_some_and(|token| word(token) == expected)
-    }
-
-    fn is(&self, index: usize, expected: &Token) -> bool {
-        self.tokens.get(index) == Some(expected)
-    }
-
+impl Tokens<'_> {
     /// The number of tokens of `pg_catalog.` at a place: two or none.
     fn qualifier(&self, index: usize) -> usize {
         match self.is_word(index, "PG_CATALOG") && self.is(index + 1, &Token::Period) {
@@ -190,24 +159,6 @@ impl Tokens {
         }
         false
     }
-
-    /// The index of the parenthesis that closes the one at `open`.
-    fn closing(&self, open: usize) -> Option<usize> {
-        let mut depth = 0;
-        for (index, token) in self.tokens.iter().enumerate().skip(open) {
-            match token {
-                Token::LParen => depth += 1,
-                Token::RParen => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(index);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
-    }
 }
 
 /// A string as SQL.
@@ -248,7 +199,7 @@ fn object(kind: &str, name: &Token) -> Option<String> {
     })
 }
 
-/// The elements of an array literal as a call of `make_array`; `None` for arrays of arrays and for other
+/// The elements of an array literal, as a call of `make_array`; `None` for arrays of arrays and for other
 /// strings.
 fn array(token: &Token) -> Option<String> {
     let Token::SingleQuotedString(literal) = token else {
@@ -264,7 +215,7 @@ fn array(token: &Token) -> Option<String> {
 /// Replaces what the engine does not parse or understands otherwise. `None` if nothing changes.
 fn replace_tokens(text: &str, dialect: &dyn Dialect) -> Option<String> {
     let all = Tokens::of(text, dialect)?;
-    let Tokens { tokens, places } = &all;
+    let (tokens, places) = (&all.tokens, &all.places);
     let mut edits = Edits::new(text);
     for (index, token) in tokens.iter().enumerate() {
         let (begin, end) = places[index];

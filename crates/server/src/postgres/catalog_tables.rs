@@ -30,6 +30,7 @@ use super::catalog_names::PG_CATALOG;
 use super::cells::wire_type;
 use super::commands::Parameters;
 use super::cursors::Cursors;
+use super::value_errors::shown;
 use crate::tables::{CATALOG, SCHEMA};
 
 /// The value of a field.
@@ -432,20 +433,13 @@ fn digits(data_type: &DataType, wire: &Type) -> (Option<i32>, Option<i32>, Optio
 /// The name of a type in `information_schema`.
 pub(super) fn type_name(wire: &Type) -> &str {
     match *wire {
-        Type::BOOL => "boolean",
-        Type::INT2 => "smallint",
-        Type::INT4 => "integer",
-        Type::INT8 => "bigint",
-        Type::FLOAT4 => "real",
-        Type::FLOAT8 => "double precision",
         Type::VARCHAR => "character varying",
         Type::BPCHAR => "character",
         Type::CHAR => "\"char\"",
         Type::TIME => "time without time zone",
         Type::TIMESTAMP => "timestamp without time zone",
-        Type::TIMESTAMPTZ => "timestamp with time zone",
         _ if matches!(wire.kind(), postgres_types::Kind::Array(_)) => "ARRAY",
-        _ => wire.name(),
+        _ => shown(wire),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::text::word;
+use super::tokens::word;
 
 /// A statement that is not planned.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! `COPY ... TO STDOUT` and `FROM STDIN`: rows as lines of text or CSV.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use futures::{Sink, SinkExt, StreamExt};
 use pgwire::api::results::QueryResponse;
@@ -10,7 +11,7 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::DataRow;
 
 use super::errors::error_state;
-use super::text::{self, Reader, word};
+use super::tokens::{self, Tokens, word};
 
 /// A copy of rows to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +56,8 @@ pub(super) fn parse(text: &str) -> Option<PgWireResult<Copy>> {
     {
         return None;
     }
-    let reader = Reader::new(text)?;
-    let tokens = reader.tokens();
+    let statement = Tokens::of(text, &PostgreSqlDialect {})?;
+    let tokens = &statement.tokens;
     let mut depth = 0;
     let direction = tokens.iter().position(|token| {
         match token {
@@ -70,18 +71,18 @@ pub(super) fn parse(text: &str) -> Option<PgWireResult<Copy>> {
         word(&tokens[direction]).as_str(),
         word(tokens.get(direction + 1)?).as_str(),
     ) {
-        ("TO", "STDOUT") => Some(copy_out(&reader, direction).map(Copy::Out)),
-        ("FROM", "STDIN") => Some(copy_in(&reader, direction).map(Copy::In)),
+        ("TO", "STDOUT") => Some(copy_out(&statement, direction).map(Copy::Out)),
+        ("FROM", "STDIN") => Some(copy_in(&statement, direction).map(Copy::In)),
         _ => None,
     }
 }
 
-fn copy_out(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyOut> {
-    let tokens = reader.tokens();
+fn copy_out(statement: &Tokens<'_>, direction: usize) -> PgWireResult<CopyOut> {
+    let tokens = &statement.tokens;
     let lines = Lines::parse(&tokens[direction + 2..])?;
-    let source = reader.between(0, direction);
+    let source = statement.between(0, direction);
     let query = if tokens[1] == Token::LParen {
-        reader.between(1, direction - 1).to_string()
+        statement.between(1, direction - 1).to_string()
     } else if tokens[direction - 1] == Token::RParen {
         let columns = tokens
             .iter()
@@ -89,8 +90,8 @@ fn copy_out(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyOut> {
             .unwrap_or(direction);
         format!(
             "SELECT {} FROM {}",
-            reader.between(columns, direction - 1),
-            reader.between(0, columns)
+            statement.between(columns, direction - 1),
+            statement.between(0, columns)
         )
     } else {
         format!("SELECT * FROM {source}")
@@ -98,8 +99,8 @@ fn copy_out(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyOut> {
     Ok(CopyOut { query, lines })
 }
 
-fn copy_in(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyIn> {
-    let tokens = reader.tokens();
+fn copy_in(statement: &Tokens<'_>, direction: usize) -> PgWireResult<CopyIn> {
+    let tokens = &statement.tokens;
     let syntax = |problem: &str| {
         let form = "COPY table [(column, ...)] FROM STDIN [WITH (option, ...)]";
         error_state("42601", format!("{problem}\nhint: write {form}"))
@@ -117,14 +118,14 @@ fn copy_in(reader: &Reader<'_>, direction: usize) -> PgWireResult<CopyIn> {
         Some(open) => {
             let names = tokens[open + 1..direction].split(|token| *token == Token::Comma);
             let names = names.map(|name| match name {
-                [one] | [one, Token::RParen] => text::name(one),
+                [one] | [one, Token::RParen] => tokens::name(one),
                 _ => Err(syntax("the columns of COPY are names")),
             });
             Some(names.collect::<PgWireResult<Vec<_>>>()?)
         }
     };
     Ok(CopyIn {
-        table: reader.between(0, end).to_string(),
+        table: statement.between(0, end).to_string(),
         columns,
         lines,
     })

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use futures::{Stream, stream};
 use parking_lot::Mutex;
 use pgwire::error::{PgWireError, PgWireResult};
 
 use super::errors::error_state;
-use super::text::{Reader, name, word};
+use super::tokens::{Tokens, name, word};
 use crate::failure::Failure;
 use crate::query::Rows;
 
@@ -46,15 +47,15 @@ pub(super) fn parse(text: &str) -> Option<PgWireResult<CursorStatement<'_>>> {
     let tag = ["DECLARE", "FETCH", "MOVE", "CLOSE"]
         .into_iter()
         .find(|tag| first.eq_ignore_ascii_case(tag))?;
-    let reader = Reader::new(text)?;
+    let statement = Tokens::of(text, &PostgreSqlDialect {})?;
     Some(match tag {
-        "DECLARE" => declare(reader),
-        "CLOSE" => match reader.tokens() {
+        "DECLARE" => declare(&statement),
+        "CLOSE" => match statement.tokens.as_slice() {
             [_, all] if word(all) == "ALL" => Ok(CursorStatement::Close(None)),
             [_, cursor] => name(cursor).map(|name| CursorStatement::Close(Some(name))),
             _ => Err(malformed("CLOSE { name | ALL }")),
         },
-        _ => fetch(reader.tokens(), tag),
+        _ => fetch(&statement.tokens, tag),
     })
 }
 
@@ -65,9 +66,9 @@ fn malformed(form: &str) -> PgWireError {
     )
 }
 
-fn declare(reader: Reader<'_>) -> PgWireResult<CursorStatement<'_>> {
+fn declare<'a>(statement: &Tokens<'a>) -> PgWireResult<CursorStatement<'a>> {
     const FORM: &str = "DECLARE name [ NO SCROLL ] CURSOR [ { WITH | WITHOUT } HOLD ] FOR query";
-    let tokens = reader.tokens();
+    let tokens = &statement.tokens;
     let end = tokens.iter().position(|token| word(token) == "FOR");
     let (end, cursor) = end.zip(tokens.get(1)).ok_or_else(|| malformed(FORM))?;
     let words: Vec<_> = tokens[2..end.max(2)].iter().map(word).collect();
@@ -90,7 +91,7 @@ fn declare(reader: Reader<'_>) -> PgWireResult<CursorStatement<'_>> {
     Ok(CursorStatement::Declare {
         name: name(cursor)?,
         holds,
-        query: reader.after(end),
+        query: statement.after(end),
     })
 }
 

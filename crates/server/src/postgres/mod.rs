@@ -32,8 +32,8 @@ mod rows;
 mod serve;
 mod startup;
 mod statements;
-mod text;
 mod text_edits;
+mod tokens;
 mod uuid_text;
 mod value_errors;
 

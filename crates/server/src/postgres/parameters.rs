@@ -1,4 +1,4 @@
-//! Values of parameters, in text and in binary.
+//! Values of parameters, in the text format and in the binary format.
 //!
 //! The type that a client declares is the type of its parameter. A parameter without a declared type has the
 //! type that the plan determines, and is a string without one.
@@ -10,7 +10,7 @@ use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime, string_to_time_nanoseconds};
 use arrow::datatypes::{DataType, Date32Type, Field, IntervalUnit, TimeUnit};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use pgwire::api::Type;
 use pgwire::error::PgWireResult;
 use postgres_types::Kind;
@@ -20,12 +20,14 @@ use super::cells;
 use super::errors::{error, error_state};
 use super::interval_text;
 use super::numeric_text::{DIGITS, numeric, numeric_text};
+use super::text_edits::Edits;
+use super::tokens::Tokens;
 use super::uuid_text::uuid_text;
 use super::value_errors::{date_out_of_range, infinite, malformed, malformed_binary, out_of_range, shown};
 use crate::binding::ANY_DECIMAL;
 use crate::failure::Failure;
 use crate::session::Prepared;
-use crate::statement_text::{Offsets, dialect_of};
+use crate::statement_text::dialect_of;
 
 /// A parameter of a statement.
 #[derive(Debug, Clone)]
@@ -58,7 +60,7 @@ pub(super) fn parameters(prepared: &Prepared, declared: &[Option<Type>]) -> PgWi
     Ok(parameters.collect())
 }
 
-/// The name of a type in SQL; `None` for types of which the statement is planned without a name.
+/// The name of a type in SQL; `None` for a type that a cast in the statement cannot have.
 fn sql_name(wire: &Type) -> Option<String> {
     Some(match *wire {
         Type::BOOL => "BOOLEAN".to_string(),
@@ -87,25 +89,13 @@ pub(super) fn with_types(sql: &str, dialect: &str, declared: &[Option<Type>]) ->
     if !sql.contains('$') {
         return None;
     }
-    let dialect = dialect_of(dialect);
-    let tokens = Tokenizer::new(dialect.as_ref(), sql)
-        .tokenize_with_location()
-        .ok()?;
-    let tokens: Vec<_> = tokens
-        .into_iter()
-        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
-        .collect();
-    let mut offsets = Offsets::new(sql);
-    let mut typed = String::with_capacity(sql.len() + 64);
-    let mut done = 0;
-    for (index, token) in tokens.iter().enumerate() {
-        let Token::Placeholder(name) = &token.token else {
+    let statement = Tokens::of(sql, dialect_of(dialect).as_ref())?;
+    let mut edits = Edits::new(sql);
+    for (index, token) in statement.tokens.iter().enumerate() {
+        let Token::Placeholder(name) = token else {
             continue;
         };
-        let is_concat = |place: usize| {
-            let token = tokens.get(place);
-            token.is_some_and(|token| token.token == Token::StringConcat)
-        };
+        let is_concat = |place: usize| statement.is(place, &Token::StringConcat);
         let number: Option<usize> = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
         let wire = number.and_then(|number| declared.get(number.checked_sub(1)?)?.as_ref());
         let type_name = match wire.filter(|wire| **wire != Type::UNKNOWN) {
@@ -113,17 +103,12 @@ pub(super) fn with_types(sql: &str, dialect: &str, declared: &[Option<Type>]) ->
             // An operand of || without a type is a string.
             None => (is_concat(index + 1) || is_concat(index.wrapping_sub(1))).then(|| "VARCHAR".to_string()),
         };
-        let Some(type_name) = type_name else {
-            continue;
-        };
-        let begin = offsets.of(token.span.start);
-        let end = offsets.of(token.span.end);
-        typed += &sql[done..begin];
-        typed += &format!("CAST({} AS {type_name})", &sql[begin..end]);
-        done = end;
+        if let Some(type_name) = type_name {
+            let (begin, end) = statement.places[index];
+            edits.replace(begin, end, format!("CAST({} AS {type_name})", &sql[begin..end]));
+        }
     }
-    typed += &sql[done..];
-    (done > 0).then_some(typed)
+    edits.applied()
 }
 
 /// The type of the protocol for values of a type.
@@ -228,7 +213,7 @@ fn string(bytes: &[u8]) -> PgWireResult<&str> {
     str::from_utf8(bytes).map_err(|_| error_state("22021", "invalid byte sequence for encoding \"UTF8\""))
 }
 
-/// The value of a text.
+/// The value of a string in the text format of the type.
 pub(super) fn from_text(wire: &Type, text: &str, zone: &str) -> PgWireResult<ScalarValue> {
     let trimmed = text.trim();
     Ok(match *wire {
@@ -422,7 +407,7 @@ fn object(number: u32) -> ScalarValue {
     }
 }
 
-/// The bytes of the text of a bytea: in hexadecimal, or with escapes.
+/// The bytes of a string in the text format of bytea: in hexadecimal, or with escapes.
 fn bytea(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
         let digits: Vec<u32> = digits
@@ -463,7 +448,7 @@ fn bytea(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// The text of a timestamp without its offset, which PostgreSQL ignores for the type without a zone.
+/// A timestamp as a string without its offset, which PostgreSQL ignores for the type without a zone.
 fn without_zone(text: &str) -> &str {
     const DATE: usize = 10;
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);

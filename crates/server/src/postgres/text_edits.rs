@@ -1,8 +1,8 @@
-//! Replacements of parts of a text.
+//! Replacements of parts of a statement.
 
 use std::collections::BTreeMap;
 
-/// Replacements of parts of a text, by byte offsets.
+/// Replacements of parts of a statement, by byte offsets.
 pub(super) struct Edits<'a> {
     text: &'a str,
     edits: BTreeMap<usize, (usize, String)>,
@@ -20,7 +20,7 @@ impl<'a> Edits<'a> {
         self.edits.insert(begin, (end, by.into()));
     }
 
-    /// The text after the replacements; `None` without replacements.
+    /// The statement after the replacements; `None` without replacements.
     pub(super) fn applied(self) -> Option<String> {
         if self.edits.is_empty() {
             return None;
