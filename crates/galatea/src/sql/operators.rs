@@ -69,8 +69,8 @@ fn other_escape(escape: Option<&ValueWithSpan>) -> Option<char> {
     }
 }
 
-/// The expression of a pattern `$1` that is not constant, with backslashes as escape characters. A
-/// noncharacter stands for the backslash in the replacement, where a backslash is a reference to a group.
+/// The expression of a pattern `$1` that is not constant, with backslashes as escape characters. The
+/// replacement has a noncharacter for the backslash, because a backslash in it refers to a group.
 fn computed_pattern(escape: char) -> String {
     let escape = regex::escape(&escape.to_string()).replace('\'', "''");
     let mark = '\u{10FFFF}';

@@ -21,7 +21,7 @@ const FORM: &str =
     "write UNPIVOT t ON a, b INTO NAME n VALUE v, or t UNPIVOT [INCLUDE NULLS] (v FOR n IN (a, b))";
 /// The name of the list of names in the rewritten query.
 const LIST: &str = "galatea unpivot";
-/// Its columns, whose names no table has.
+/// Its columns. No table has columns of these names.
 const LIST_NAME: &str = "galatea name";
 const LIST_NUMBER: &str = "galatea number";
 

@@ -54,7 +54,7 @@ async fn decimals_have_the_digits_of_constants() {
     check_all(TABLES, QUERIES).await;
 }
 
-/// Over files, whose statistics skip rows, and with the kept plan of the first run.
+/// Statistics of files skip rows, and the second run has the plan of the first.
 #[tokio::test]
 async fn decimals_of_files_have_the_digits_of_constants() {
     let folder = tempfile::tempdir().expect("a folder");
