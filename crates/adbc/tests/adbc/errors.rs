@@ -52,10 +52,10 @@ fn errors_have_a_status_and_a_sqlstate() {
             "abacus",
         ),
         (
-            "CREATE TEMPORARY TABLE u AS SELECT 1 AS a",
+            "INSERT INTO t VALUES (2) RETURNING a",
             Status::NotImplemented,
             "0A000",
-            "emporary",
+            "RETURNING",
         ),
         (
             "SELECT 1; SELECT 2",
