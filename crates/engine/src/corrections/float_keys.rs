@@ -5,7 +5,11 @@
 //! runs after placement, because kernels do the same already, and before rows are repartitioned by their
 //! keys. The argument of MAX is rewritten too: for a plain column, scans would skip values below the current
 //! maximum by statistics, which do not count NaN.
+//!
+//! The aggregate of a TopK keeps the keys and extremes of the first rows in a heap, which finds no NaN again.
+//! Aggregates of floats are hidden from the rule that creates it.
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -50,6 +54,20 @@ impl PhysicalOptimizerRule for OneNan {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Whether an operator is an aggregate with keys or extremes of floats.
+pub(super) fn compares_floats(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
+        return false;
+    };
+    let schema = aggregate.input_schema();
+    let is_float = |data_type: &DataType| data_type.is_floating();
+    let keys = aggregate.group_expr().expr().iter();
+    let mut key_types = keys.map(|(key, _)| key.data_type(&schema));
+    let mut extremes = aggregate.aggr_expr().iter();
+    key_types.any(|key| key.is_ok_and(|key| is_float(&key)))
+        || extremes.any(|call| is_float(call.field().data_type()))
 }
 
 /// The aggregate over floats with one NaN; `None` if it reads no floats, or partial states.

@@ -34,6 +34,7 @@
 //! aggregate_orders  several aggregates of one GROUP BY with ORDER BY in other orders
 //! interval_compare  intervals and differences of timestamps are compared by their lengths
 //! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows; joins by lists
+//! grouping_sets   keys that grouping sets replace by NULL are neither constant nor in the order of the input
 //! group_keys      GROUP BY and DISTINCT keep columns beside the key of a subquery
 //! volatile_columns  filters over random() and uuid() test the returned values
 //! repeated_orders  ORDER BY with the same expression twice in aggregates and DISTINCT ON
@@ -77,6 +78,7 @@ mod float_ranks;
 mod float_windows;
 mod frames;
 mod group_keys;
+mod grouping_sets;
 mod hidden;
 mod ignored_nulls;
 mod interval_compare;
@@ -205,6 +207,7 @@ pub fn physical_rules(
     let rules = rules.iter().map(|rule| match rule.name() {
         "ProjectionPushdown" => Hiding::around(rule, merge_join::has_filter),
         "EnsureRequirements" => KeepOffsets::around(rule),
+        "LimitAggregation" => Hiding::around(rule, float_keys::compares_floats),
         name if name.starts_with("FilterPushdown") => {
             let hides = |node: &_| same_names::repeats_names(node) || volatile_columns::computes_them(node);
             aggregate_bounds::KeepBoundsExact::around(Hiding::around(rule, hides))
@@ -218,6 +221,7 @@ pub fn physical_rules(
     let at = after.map_or(0, |at| at + 1);
     all.insert(at, Arc::new(float_keys::OneNan));
     all.insert(at + 1, Arc::new(float_compare::CompareFloats));
+    all.insert(at + 2, Arc::new(grouping_sets::ForgetOrder));
     all.push(Arc::new(float_order::OrderFloats));
     all
 }
