@@ -1,16 +1,17 @@
 //! Operands of sorts and window functions that a projection below them computes.
 //!
 //! Physical sorts and window functions keep expressions where they cannot be checked and guarded: window
-//! functions do not permit the replacement of their arguments, and DataFusion compares the keys of sorts in
-//! several operators. So a projection computes keys with AND or OR (DataFusion does not recognise the order
-//! of `a <> 0 AND b` again, either, and refuses to merge partitions sorted by it), and arguments that are not
-//! columns.
+//! functions do not permit the replacement of their arguments and keys, and DataFusion compares the keys of
+//! sorts in several operators. It does not recognise the order of all expressions again, either, and then
+//! refuses to merge partitions sorted by `a <> 0 AND b` or `abs(a % 7)`. So a projection computes the keys and
+//! arguments that are not columns.
 
 use crate::window_filters::{named_as, window_function};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projection, Sort, Window};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Sort, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use galatea_expression::one_nan::is_one_nan;
 use std::sync::Arc;
 
 /// The rule that adds the projections. It runs after DataFusion's own rules.
@@ -65,12 +66,12 @@ impl Computed {
 }
 
 fn sorted(sort: &Sort) -> Result<Option<LogicalPlan>> {
-    if !sort.expr.iter().any(|key| has_logic(&key.expr)) {
+    if !sort.expr.iter().any(|key| is_computed(&key.expr)) {
         return Ok(None);
     }
     let mut computed = Computed::default();
     let mut keys = sort.expr.clone();
-    for key in keys.iter_mut().filter(|key| has_logic(&key.expr)) {
+    for key in keys.iter_mut().filter(|key| is_computed(&key.expr)) {
         key.expr = computed.column(&key.expr);
     }
     Ok(Some(LogicalPlan::Sort(Sort {
@@ -105,12 +106,8 @@ fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
         }
     }
     let orders = params.order_by.iter_mut().map(|key| &mut key.expr);
-    for key in params
-        .partition_by
-        .iter_mut()
-        .chain(orders)
-        .filter(|key| has_logic(key))
-    {
+    let keys = params.partition_by.iter_mut().chain(orders);
+    for key in keys.filter(|key| is_computed(key)) {
         *key = computed.column(key);
     }
     match computed.operands.len() > before {
@@ -119,20 +116,11 @@ fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
     }
 }
 
-/// Whether an expression has AND or OR.
-fn has_logic(expression: &Expr) -> bool {
-    let mut found = false;
-    let is_logic = |part: &Expr| match part {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::And | Operator::Or),
-        _ => false,
+/// Whether a key is computed from columns. Kernels and other rules recognise a column with one NaN.
+fn is_computed(key: &Expr) -> bool {
+    let of_column = |key: &Expr| match key {
+        Expr::ScalarFunction(call) if is_one_nan(key) => matches!(call.args[..], [Expr::Column(_)]),
+        key => matches!(key, Expr::Column(_)),
     };
-    // The closure returns no error.
-    let _ = expression.apply(|part| {
-        found |= is_logic(part);
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    });
-    found
+    !of_column(key) && !key.column_refs().is_empty()
 }
