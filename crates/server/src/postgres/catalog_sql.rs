@@ -1,8 +1,9 @@
 //! Statements over the catalog, rewritten to SQL of the engine.
 //!
 //! Clients query the catalog in ways that only PostgreSQL plans. The rewriting of this module keeps the
-//! meaning of a statement: it replaces tokens, and keeps the rest as it is. The rules of datafusion-pg-catalog
-//! do not keep the meaning of all statements: they replace correlated subqueries by NULL. They are a last resort for queries that read nothing but the catalog.
+//! meaning of a statement: it replaces tokens, and keeps the rest as it is. The rules of
+//! datafusion-pg-catalog do not keep the meaning of all statements: they replace correlated subqueries by
+//! NULL. They are a last resort for queries that read nothing but the catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
