@@ -1,4 +1,4 @@
-//! Clauses of UPDATE and DELETE that are not planned, with the SQL to write instead.
+//! Clauses of INSERT, UPDATE and DELETE that are not planned, with the SQL to write instead.
 
 use std::collections::HashSet;
 
@@ -20,6 +20,9 @@ pub(super) fn of_change(statement: &Statement) -> Option<SqlError> {
     let (clause, hint) = match statement {
         Statement::Update(update) => of_update(update)?,
         Statement::Delete(delete) => of_delete(delete)?,
+        Statement::Insert(insert) if insert.returning.is_some() => {
+            ("RETURNING of INSERT".to_owned(), RETURNING)
+        }
         _ => return None,
     };
     let hint = Some(hint);
