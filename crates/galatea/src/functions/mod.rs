@@ -6,7 +6,9 @@
 //! times       age
 //! spans       date_sub, time_bucket: arithmetic and date_bin where the types are known
 //! mode        mode
+//! json        to_json, json_object, json_array, json_valid
 //! lists       list_aggregate
+//! reduce      list_reduce
 //! hash        hash
 //! intervals   n * INTERVAL '1 day'
 //! strings of s[1] and s[2:3]                                          substrings
@@ -18,8 +20,10 @@ mod booleans;
 mod format;
 mod hash;
 mod intervals;
+mod json;
 mod lists;
 mod mode;
+mod reduce;
 mod spans;
 mod strings;
 mod substrings;
@@ -33,11 +37,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::registry::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion_functions_json::udfs::{
+    json_as_text_udf, json_get_json_udf, json_length_udf, json_object_keys_udf,
+};
 use galatea_engine::corrections::MovedTimes;
 
 /// Adds the functions to a session, except those whose names the session has.
 pub(crate) fn register(state: &mut SessionState) {
-    let scalar: [ScalarUDF; 9] = [
+    let scalar: [ScalarUDF; 13] = [
         strings::StripAccents::new().into(),
         strings::Split::new().into(),
         format::Format::of_braces().into(),
@@ -47,16 +54,31 @@ pub(crate) fn register(state: &mut SessionState) {
         spans::TimeBucket::new().into(),
         lists::Aggregate::new().into(),
         hash::Hash::new().into(),
+        json::Valid::new().into(),
+        json::Writer::of_values().into(),
+        json::Writer::of_arrays().into(),
+        json::Writer::of_objects().into(),
     ];
-    for function in scalar {
+    let paths = [
+        json_get_json_udf(),
+        json_as_text_udf(),
+        json_object_keys_udf(),
+        json_length_udf(),
+    ];
+    for function in scalar.map(Arc::new).into_iter().chain(paths) {
         let known = state.scalar_functions();
         if known.contains_key(function.name()) {
             continue;
         }
         let name = function.name().to_owned();
-        if let Err(error) = state.register_udf(Arc::new(function)) {
+        if let Err(error) = state.register_udf(function) {
             tracing::warn!(function = name, %error, "the function is not available in this session");
         }
+    }
+    if !state.higher_order_functions().contains_key(reduce::NAME)
+        && let Err(error) = state.register_higher_order_function(Arc::new(reduce::Reduce::new().into()))
+    {
+        tracing::warn!(%error, "list_reduce is not available in this session");
     }
     if !state.aggregate_functions().contains_key(mode::NAME)
         && let Err(error) = state.register_udaf(Arc::new(AggregateUDF::from(mode::Mode::new())))

@@ -69,6 +69,34 @@ pub(super) fn call_of(name: Ident, arguments: Vec<Expr>) -> Expr {
     })
 }
 
+/// The lower-case name of a call that is not quoted and has no schema.
+pub(super) fn unquoted_name(call: &Function) -> Option<String> {
+    let [part] = call.name.0.as_slice() else {
+        return None;
+    };
+    let part = part.as_ident()?;
+    part.quote_style
+        .is_none()
+        .then(|| part.value.to_ascii_lowercase())
+}
+
+/// The arguments of a call, if they are expressions without names and clauses.
+pub(super) fn plain_arguments(call: &Function) -> Option<Vec<&Expr>> {
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let plain = list.clauses.is_empty() && list.duplicate_treatment.is_none();
+    let plain = plain && call.within_group.is_empty() && call.null_treatment.is_none();
+    plain.then(|| list.args.iter().map(argument_expression).collect())?
+}
+
+fn argument_expression(argument: &FunctionArg) -> Option<&Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression),
+        _ => None,
+    }
+}
+
 /// The expression of an item of a SELECT list; `None` for wildcards.
 pub(super) fn item_expression(item: &SelectItem) -> Option<&Expr> {
     match item {
@@ -77,13 +105,18 @@ pub(super) fn item_expression(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
+/// An expression, with NULL in its place.
+pub(super) fn taken(expression: &mut Expr) -> Expr {
+    mem::replace(expression, Expr::Value(Value::Null.into()))
+}
+
 /// Names an unnamed column of a SELECT list by [`spelled`]. Returns the name; `None` for other items.
 pub(super) fn name_as_spelled(item: &mut SelectItem) -> Option<Ident> {
     let SelectItem::UnnamedExpr(expr) = item else {
         return None;
     };
     let alias = Ident::with_quote('"', spelled(expr));
-    let expr = mem::replace(expr, Expr::Value(Value::Null.into()));
+    let expr = taken(expr);
     *item = SelectItem::ExprWithAlias {
         expr,
         alias: alias.clone(),

@@ -9,9 +9,9 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use super::ast_parts::is_session_function;
+use super::ast_parts::{is_session_function, plain_arguments, unquoted_name};
 use super::templates::{both, insert, parsed};
-use super::{column_lists, operators, quantiles, time_formats};
+use super::{column_lists, json, operators, quantiles, time_formats};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
@@ -87,6 +87,16 @@ const REWRITTEN: &[(&str, usize, &str)] = &[
         "CAST(round(date_part('epoch', $1) * 1000) AS BIGINT)",
     ),
     ("hour", 1, "date_part('hour', $1)"),
+    (
+        "json_group_array",
+        1,
+        "'[' || coalesce(string_agg(coalesce(to_json($1), 'null'), ','), '') || ']'",
+    ),
+    (
+        "json_group_object",
+        2,
+        "'{' || coalesce(string_agg(to_json(CAST($1 AS VARCHAR)) || ':' || coalesce(to_json($2), 'null'), ','), '') || '}'",
+    ),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
     (
@@ -207,34 +217,6 @@ static EXPRESSIONS: LazyLock<HashMap<&str, Expr>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The lower-case name of a call that is not quoted and has no schema.
-fn name(call: &Function) -> Option<String> {
-    let [part] = call.name.0.as_slice() else {
-        return None;
-    };
-    let part = part.as_ident()?;
-    part.quote_style
-        .is_none()
-        .then(|| part.value.to_ascii_lowercase())
-}
-
-/// The arguments, if they are expressions without names and clauses.
-fn arguments(call: &Function) -> Option<Vec<&Expr>> {
-    let FunctionArguments::List(list) = &call.args else {
-        return None;
-    };
-    let plain = list.clauses.is_empty() && list.duplicate_treatment.is_none();
-    let plain = plain && call.within_group.is_empty() && call.null_treatment.is_none();
-    plain.then(|| list.args.iter().map(expression).collect())?
-}
-
-fn expression(argument: &FunctionArg) -> Option<&Expr> {
-    match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression),
-        _ => None,
-    }
-}
-
 /// How a call is rewritten.
 enum Rewriting {
     Renamed(&'static str),
@@ -251,11 +233,12 @@ pub(super) fn is_known(name: &str) -> bool {
         || ["date_diff", "datediff"].contains(&name)
         || quantiles::NAMES.contains(&name)
         || list_aggregate(name).is_some()
+        || json::is_known(name)
 }
 
 /// The rewriting of a call; `None` if the function is not one of these, or is one of the session's.
 fn rewriting(call: &Function, state: &SessionState) -> Option<Rewriting> {
-    let name = name(call)?;
+    let name = unquoted_name(call)?;
     if let Some(expression) = extended(call, &name) {
         return Some(expression);
     }
@@ -276,7 +259,7 @@ fn list_aggregate(name: &str) -> Option<&str> {
 
 /// The expression instead of a call of one of DataFusion's functions with arguments that it does not support.
 fn extended(call: &Function, name: &str) -> Option<Rewriting> {
-    let arguments = arguments(call)?;
+    let arguments = plain_arguments(call)?;
     if let [value, format] = arguments.as_slice()
         && let Some((text, format)) = time_formats::of_patterns(name, format)
     {
@@ -308,7 +291,7 @@ pub(super) fn extracted(field: &DateTimeField, time: &Expr) -> Option<Expr> {
 
 /// Adds the separator to a call that joins strings without one.
 fn add_separator(call: &mut Function) {
-    let joins = name(call).is_some_and(|name| JOINING.contains(&&*name));
+    let joins = unquoted_name(call).is_some_and(|name| JOINING.contains(&&*name));
     if let (true, FunctionArguments::List(list)) = (joins, &mut call.args)
         && list.args.len() == 1
     {
@@ -319,7 +302,7 @@ fn add_separator(call: &mut Function) {
 
 /// The expression instead of a call of the function with this name.
 fn replaced(call: &Function, name: &str) -> Option<Rewriting> {
-    let arguments = arguments(call)?;
+    let arguments = plain_arguments(call)?;
     let owned = || arguments.iter().map(|argument| (*argument).clone());
     if let ("date_diff" | "datediff", [Expr::Value(unit), _, _]) = (name, arguments.as_slice()) {
         let unit = unit.value.clone().into_string()?.to_ascii_lowercase();
@@ -397,7 +380,7 @@ pub(super) fn name_columns(select: &mut Select, state: &SessionState) {
             Expr::Function(call) if quantiles::rewritten(call, state).is_some() => ControlFlow::Break(()),
             Expr::SimilarTo { .. } => ControlFlow::Break(()),
             Expr::Extract { field, expr, .. } if extracted(field, expr).is_some() => ControlFlow::Break(()),
-            part if operators::is_rewritten(part) => ControlFlow::Break(()),
+            part if operators::is_rewritten(part) || json::is_rewritten(part) => ControlFlow::Break(()),
             part if super::row_comparisons::is_comparison(part) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });

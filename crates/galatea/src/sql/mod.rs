@@ -9,6 +9,7 @@
 //!             columns named index and key in CREATE TABLE                             column_words
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
+//!             list_transform(l, lambda x: x + 1), [x + 1 for x in l]                      lambdas
 //!             calls of macros are their definitions                                       macros
 //! statement   SELECT max(a) is SELECT max(a) AS "max(a)"                                   spelled_names
 //!             WITH within the query of a WITH of the same name                                with_names
@@ -20,6 +21,7 @@
 //!             VALUES with subqueries are SELECTs                                           values
 //!             a // b is a / b, l[2:] is l[2:-1]                                            operators
 //!             INTERVAL '03:04:05', 'a\\x00'::BLOB                                           literals
+//!             j -> '$.a[0]' is json_get_json(j, 'a', 0)                                   json
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
 //! types       UBIGINT is BIGINT UNSIGNED, TIMESTAMP_S is in seconds                            types
@@ -54,6 +56,8 @@ mod expression_keys;
 mod from_first;
 mod functions;
 mod join_parts;
+mod json;
+mod lambdas;
 mod literals;
 mod macro_captures;
 mod macros;
@@ -391,7 +395,7 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
     let tokens = materialized::without(digit_groups::joined(tokens));
     let tokens = clause_tokens::rewritten(column_words::quoted(tokens))?;
-    let tokens = copy_options::rewritten(tokens)?;
+    let tokens = lambdas::marked(copy_options::rewritten(tokens)?, state);
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),
         false => tokens,
@@ -402,7 +406,10 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
         .build()?;
     let mut statements = parser.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
+        (Some(mut statement), true) => {
+            lambdas::in_calls(&mut statement, state)?;
+            Ok(statement)
+        }
         (Some(_), false) => not_impl_err!("only one statement can be planned at a time"),
         (None, _) => Err(plan_datafusion_err!("the statement is empty")),
     }

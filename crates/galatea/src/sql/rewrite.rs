@@ -2,8 +2,8 @@
 
 use super::{asof, read_functions, values};
 use super::{
-    change_clauses, distinct_from, duckdb, literals, merged_columns, operators, pivot, power, quantiles,
-    row_comparisons, similar_to, unnamed_tables, using_sample, windows,
+    change_clauses, distinct_from, duckdb, json, literals, merged_columns, operators, pivot, power,
+    quantiles, row_comparisons, similar_to, unnamed_tables, using_sample, windows,
 };
 use crate::database::Database;
 use datafusion::config::Dialect;
@@ -116,6 +116,14 @@ impl VisitorMut for Rewrite<'_> {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
         operators::rewrite(expression);
+        match json::rewritten(expression) {
+            Some(Err(error)) => return ControlFlow::Break(error.into()),
+            Some(Ok(call)) => {
+                *expression = call;
+                return ControlFlow::Continue(());
+            }
+            None => {}
+        }
         let rewritten = match expression {
             Expr::BinaryOp {
                 left,

@@ -52,6 +52,7 @@ mod joins;
 mod key_partitions;
 mod key_scans;
 mod kmeans;
+mod lambdas;
 mod large_groups;
 mod lateral;
 mod layouts;

@@ -5,6 +5,8 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 
+use crate::sql::{json, lambdas};
+
 fn session() -> SessionContext {
     let session = crate::session().with_setting("galatea.device", "cpu");
     session.build().expect("a session")
@@ -370,8 +372,9 @@ async fn aggregates_keep_their_clauses() {
 #[test]
 fn guide_lists_all_functions() {
     let guide = include_str!("../../../../../docs/src/guide/duckdb.md");
-    let renamed = super::RENAMED.iter().map(|(name, _)| name);
-    for name in renamed.chain(super::REWRITTEN.iter().map(|(name, _, _)| name)) {
+    let names = super::RENAMED.iter().map(|(name, _)| *name);
+    let names = names.chain(super::REWRITTEN.iter().map(|(name, _, _)| *name));
+    for name in names.chain(json::names()).chain(lambdas::names()) {
         let listed = [format!("`{name}`"), format!("`{name}(")];
         assert!(listed.iter().any(|text| guide.contains(text)), "{name}");
     }
