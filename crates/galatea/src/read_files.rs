@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::config::{CsvOptions, JsonOptions};
-use datafusion::common::{plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, plan_datafusion_err, plan_err};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::Expr;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use galatea_store::file_head;
 use object_store::ObjectStoreExt;
@@ -43,20 +45,122 @@ pub(crate) async fn table(read: &Read, state: &SessionState) -> Result<FilesRead
     refuse_repeated(&files, &urls)?;
     let paths = file_names::column(read).map(|column| (column, file_names::paths(read, &files, &urls)));
     let options = ListingOptions::new(format(read, &files, &urls, state).await?).with_file_extension("");
-    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
+    let mut config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
     let named = read.paths.join("', '");
     let cannot = |cause| unreadable(&named, &files, cause);
-    if read.flag("union_by_name")? == Some(false) {
+    let names = read.items("names");
+    if read.flag("union_by_name")? == Some(false) || names.is_some() {
         refuse_other_columns(&config, &files, state)
             .await
             .map_err(cannot)?;
     }
-    let schema = schema_of_all(&config, state).await.map_err(cannot)?;
+    let schema = match declared_columns(read, state)? {
+        Some(declared) => declared,
+        None => schema_of_all(&config, state).await.map_err(cannot)?,
+    };
+    let mut schema = with_types(read, schema, state)?;
+    if let (Some(names), Some(options)) = (names, &mut config.options) {
+        schema = renamed(&schema, &names)?;
+        if let Some(csv) = options.format.downcast_ref::<CsvTables>() {
+            options.format = Arc::new(csv.renamed());
+        }
+    }
     let table = ListingTable::try_new(config.with_schema(schema))?;
     Ok(match paths {
         Some((column, paths)) => FilesRead::Named(NamedFiles::new(table, &column, paths)?),
         None => FilesRead::Plain(table),
     })
+}
+
+/// The columns of the option `columns`, `{'a': 'INTEGER'}`.
+fn declared_columns(read: &Read, state: &SessionState) -> Result<Option<SchemaRef>> {
+    let Some(columns) = read.items("columns") else {
+        return Ok(None);
+    };
+    for other in ["types", "names", "all_varchar"] {
+        if read.option(other).is_some() {
+            return plan_err!("read_csv has the option columns, which excludes the option {other}");
+        }
+    }
+    let mut fields = Vec::new();
+    for (name, data_type) in columns {
+        let Some(name) = name else {
+            return plan_err!(
+                "the option columns of read_csv names all columns with their types: columns = {{'a': 'INTEGER', 'b': 'VARCHAR'}}"
+            );
+        };
+        fields.push(Field::new(name, data_type_of(data_type, state)?, true));
+    }
+    Ok(Some(Arc::new(Schema::new(fields))))
+}
+
+/// The columns with the types of the option `types`, `{'a': 'INTEGER'}` or a list in the order of the
+/// columns.
+fn with_types(read: &Read, schema: SchemaRef, state: &SessionState) -> Result<SchemaRef> {
+    let Some(types) = read.items("types") else {
+        return Ok(schema);
+    };
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| Field::clone(field)).collect();
+    for (place, (name, data_type)) in types.into_iter().enumerate() {
+        let found = match name {
+            Some(name) => fields
+                .iter()
+                .position(|field| field.name().eq_ignore_ascii_case(name)),
+            None => (place < fields.len()).then_some(place),
+        };
+        let Some(found) = found else {
+            let column = name.map_or_else(|| format!("{}", place + 1), |name| format!("'{name}'"));
+            return plan_err!(
+                "the option types of read_csv has a type of the column {column}, and the columns of the files are {}",
+                names_of(&fields)
+            );
+        };
+        fields[found] = fields[found]
+            .clone()
+            .with_data_type(data_type_of(data_type, state)?);
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The columns with other names; the remaining ones keep theirs.
+fn renamed(schema: &SchemaRef, names: &[(Option<&str>, &str)]) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| Field::clone(field)).collect();
+    if names.len() > fields.len() {
+        return plan_err!(
+            "the option names of read_csv has {} names for {} columns: {}",
+            names.len(),
+            fields.len(),
+            names_of(&fields)
+        );
+    }
+    for (field, (_, name)) in fields.iter_mut().zip(names) {
+        *field = field.clone().with_name(*name);
+    }
+    let mut known = HashSet::new();
+    match fields.iter().find(|field| !known.insert(field.name())) {
+        Some(twice) => plan_err!(
+            "the option names of read_csv leads to two columns {}",
+            twice.name()
+        ),
+        None => Ok(Arc::new(Schema::new(fields))),
+    }
+}
+
+fn names_of(fields: &[Field]) -> String {
+    let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    names.join(", ")
+}
+
+/// The type with a name of SQL.
+fn data_type_of(name: &str, state: &SessionState) -> Result<DataType> {
+    let cast = state.create_logical_expr(&format!("CAST(NULL AS {name})"), &DFSchema::empty());
+    match cast.map_err(|cause| cause.context(format!("an option of read_csv has the type {name}")))? {
+        Expr::Cast(cast) => Ok(match cast.field.data_type() {
+            DataType::Utf8View => DataType::Utf8,
+            data_type => data_type.clone(),
+        }),
+        _ => plan_err!("an option of read_csv has the type {name}, which is no type"),
+    }
 }
 
 /// The table of a function.
@@ -186,9 +290,14 @@ async fn csv(read: &Read, heads: &Heads<'_>, defaults: CsvOptions) -> Result<Csv
         Some(delimiter) => delimiter,
         None => heads.delimiter(quote).await?.unwrap_or(defaults.delimiter),
     };
-    let null = read
-        .option("nullstr")
-        .map(|text| format!("^{}$", regex::escape(text)));
+    let null = read.items("nullstr").map(|texts| {
+        let texts: Vec<String> = texts.iter().map(|(_, text)| regex::escape(text)).collect();
+        format!("^(?:{})$", texts.join("|"))
+    });
+    let rows = match read.flag("all_varchar")? {
+        Some(true) => Some(0),
+        _ => sample_rows(read)?,
+    };
     Ok(CsvOptions {
         has_header: read.flag("header")?.or(defaults.has_header),
         delimiter,
@@ -199,7 +308,8 @@ async fn csv(read: &Read, heads: &Heads<'_>, defaults: CsvOptions) -> Result<Csv
             .or(defaults.escape),
         comment: read.byte("comment")?.or(defaults.comment),
         null_regex: null.or(defaults.null_regex),
-        schema_infer_max_rec: sample_rows(read)?.or(defaults.schema_infer_max_rec),
+        schema_infer_max_rec: rows.or(defaults.schema_infer_max_rec),
+        truncated_rows: read.flag("null_padding")?.or(defaults.truncated_rows),
         compression: heads.compression.into(),
         ..defaults
     })

@@ -3,8 +3,8 @@
 //! Physical sorts and window functions keep expressions where they cannot be checked and guarded: window
 //! functions do not permit the replacement of their arguments and keys, and DataFusion compares the keys of
 //! sorts in several operators. It does not recognise the order of all expressions again, either, and then
-//! refuses to merge partitions sorted by `a <> 0 AND b` or `abs(a % 7)`. So a projection computes the keys and
-//! arguments that are not columns.
+//! refuses to merge partitions sorted by `a <> 0 AND b` or `abs(a % 7)`. So a projection computes the keys
+//! and arguments that are not columns.
 
 use crate::window_filters::{named_as, window_function};
 use datafusion::common::tree_node::Transformed;

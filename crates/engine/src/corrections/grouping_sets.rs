@@ -1,7 +1,7 @@
 //! Keys that grouping sets replace by NULL.
 //!
-//! DataFusion takes the constants, equalities and orders of an aggregate's input for those of its keys, also if
-//! grouping sets replace keys by NULL: after `WHERE a = 1`, the key `a` of `CUBE (a, b)` was constant, and
+//! DataFusion takes the constants, equalities and orders of an aggregate's input for those of its keys, also
+//! if grouping sets replace keys by NULL: after `WHERE a = 1`, the key `a` of `CUBE (a, b)` was constant, and
 //! windows and sorts by it did not sort. In the plan, rows of such an aggregate pass through a node without
 //! these properties (apache/datafusion#16965).
 

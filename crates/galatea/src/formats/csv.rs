@@ -64,6 +64,8 @@ pub(crate) struct CsvTables {
     options: CsvOptions,
     /// Whether first rows are headers, after a schema was inferred from files.
     found: Mutex<Option<bool>>,
+    /// Whether the columns have other names than in the files.
+    is_renamed: bool,
 }
 
 impl CsvTables {
@@ -71,12 +73,23 @@ impl CsvTables {
         Self {
             options,
             found: Mutex::new(None),
+            is_renamed: false,
+        }
+    }
+
+    /// The format of the same files with other names of the columns, after their schema was inferred.
+    pub(crate) fn renamed(&self) -> Self {
+        Self {
+            options: self.options.clone(),
+            found: Mutex::new(*self.found.lock()),
+            is_renamed: true,
         }
     }
 
     /// Whether both formats read the same files in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        self.options == other.options && *self.found.lock() == *other.found.lock()
+        (&self.options, self.is_renamed) == (&other.options, other.is_renamed)
+            && *self.found.lock() == *other.found.lock()
     }
 
     /// DataFusion's format with these options.
@@ -93,6 +106,7 @@ impl CsvTables {
     /// The header of the source, given the option.
     fn header(&self, told: Option<bool>) -> CsvHeader {
         match (*self.found.lock(), told) {
+            (Some(found), _) if self.is_renamed => CsvHeader::Renamed(found),
             (Some(found), _) => CsvHeader::Found(found),
             (None, Some(told)) => CsvHeader::Declared(told),
             (None, None) => CsvHeader::Open,

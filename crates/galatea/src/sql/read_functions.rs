@@ -9,7 +9,8 @@
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableFactor, UnaryOperator, Value,
+    DictionaryField, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableFactor,
+    UnaryOperator, Value,
 };
 use std::path::Path;
 
@@ -20,8 +21,13 @@ use crate::file_paths::table_name;
 /// The beginning of a name that contains options, in hexadecimal digits: such a name is a URL of the local
 /// file system for other catalogs, which therefore leave it to [`FileQueries`](crate::files::FileQueries).
 const PREFIX: &str = "file:///galatea-read/";
-/// Between the parts of such a name.
+/// Between the parts of such a name, between the items of a list, and between a name and its value.
 const SEPARATOR: char = '\u{1f}';
+const ITEM: char = '\u{1e}';
+const PAIR: char = '\u{1d}';
+
+/// Options whose value may be a list, or `{'name': 'value'}`.
+const LISTS: [&str; 4] = ["columns", "types", "names", "nullstr"];
 
 /// A kind of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +63,14 @@ impl Kind {
                 ("nullstr", "nullstr"),
                 ("compression", "compression"),
                 ("sample_size", "sample_size"),
+                ("columns", "columns"),
+                ("types", "types"),
+                ("dtypes", "types"),
+                ("column_types", "types"),
+                ("names", "names"),
+                ("column_names", "names"),
+                ("all_varchar", "all_varchar"),
+                ("null_padding", "null_padding"),
                 ("filename", "filename"),
                 ("union_by_name", "union_by_name"),
             ],
@@ -124,6 +138,18 @@ impl Read {
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         let found = self.options.iter().find(|(option, _)| option == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The items of an option with a list, each with its name if it has one.
+    pub(crate) fn items(&self, name: &str) -> Option<Vec<(Option<&str>, &str)>> {
+        let items = self
+            .option(name)?
+            .split(ITEM)
+            .map(|item| match item.split_once(PAIR) {
+                Some((name, value)) => (Some(name), value),
+                None => (None, item),
+            });
+        Some(items.collect())
     }
 
     /// The value of an option of one ASCII character.
@@ -296,7 +322,11 @@ fn read(function: &str, kind: Kind, arguments: &[FunctionArg]) -> Result<Read> {
                 known.join(", ")
             )));
         };
-        let Some(value) = constant(value).filter(|value| !value.contains(SEPARATOR)) else {
+        let found = match LISTS.contains(option) {
+            true => items(value),
+            false => plain(value),
+        };
+        let Some(value) = found else {
             return Err(wrong(format!(
                 "{function} needs a constant as its option {name}, and not {value}"
             )));
@@ -325,6 +355,25 @@ fn paths(function: &str, value: &Expr) -> Result<Vec<String>> {
         Expr::Array(list) => list.elem.iter().map(path).collect(),
         one => Ok(vec![path(one)?]),
     }
+}
+
+/// The value of a constant that can be a part of a name.
+fn plain(value: &Expr) -> Option<String> {
+    constant(value).filter(|value| !value.contains([SEPARATOR, ITEM, PAIR]))
+}
+
+/// The items of a list or of `{'name': 'value'}`, or a constant.
+fn items(value: &Expr) -> Option<String> {
+    let items: Vec<String> = match value {
+        Expr::Array(list) => list.elem.iter().map(plain).collect::<Option<_>>()?,
+        Expr::Dictionary(fields) => {
+            let pair =
+                |field: &DictionaryField| Some(format!("{}{PAIR}{}", field.key.value, plain(&field.value)?));
+            fields.iter().map(pair).collect::<Option<_>>()?
+        }
+        constant => vec![plain(constant)?],
+    };
+    (!items.is_empty()).then(|| items.join(&ITEM.to_string()))
 }
 
 /// The value of a constant.

@@ -240,3 +240,98 @@ fn named(sql: &str, at: &impl Fn(&str) -> String) -> String {
     }
     text
 }
+
+#[tokio::test]
+async fn csv_files_have_declared_columns_types_and_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("a.csv", "id,name,price\n1,x,1.50\n2,NA,2\n3,-,\n");
+    write("b.csv", "name,id,price\ny,4,4\n");
+    write("bare.csv", "007|2024-01-31\n008|2024-02-29\n");
+    write("short.csv", "p,q\n1,2\n3\n");
+    let both = Both::new();
+    let filled = |sql: &str| {
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let mut sql = sql.to_owned();
+        for name in ["a.csv", "b.csv", "bare.csv", "short.csv"] {
+            sql = sql.replace(&format!("{{{name}}}"), &at(name));
+        }
+        sql
+    };
+    for (sql, expected) in [
+        (
+            "SELECT id + 1, price FROM read_csv('{a.csv}', types = {'price': 'DECIMAL(9,2)', 'id': 'SMALLINT'}) ORDER BY 1",
+            "2 1.50; 3 2.00; 4 NULL",
+        ),
+        (
+            "SELECT arrow_typeof(id), arrow_typeof(name) FROM read_csv('{a.csv}', dtypes = ['INTEGER']) LIMIT 1",
+            "Int32 Utf8",
+        ),
+        (
+            "SELECT k, n FROM read_csv('{a.csv}', names = ['k', 'n']) WHERE price > 1 ORDER BY k",
+            "1 x; 2 NA",
+        ),
+        // Names are those of positions, also if they are the names of other columns.
+        (
+            "SELECT id, name FROM read_csv('{a.csv}', names = ['name', 'id']) ORDER BY name",
+            "x 1; NA 2; - 3",
+        ),
+        (
+            "SELECT a, b, a + 1 FROM read_csv('{bare.csv}', columns = {'a': 'BIGINT', 'b': 'DATE'}) ORDER BY a",
+            "7 2024-01-31 8; 8 2024-02-29 9",
+        ),
+        (
+            "SELECT a FROM read_csv('{bare.csv}', delim = '|', header = false, columns = {'a': 'VARCHAR', 'b': 'DATE'}) ORDER BY a",
+            "007; 008",
+        ),
+        (
+            "SELECT price FROM read_csv('{a.csv}', all_varchar = true) ORDER BY id",
+            "1.50; 2; NULL",
+        ),
+        (
+            "SELECT name FROM read_csv('{a.csv}', nullstr = ['NA', '-']) ORDER BY id",
+            "x; NULL; NULL",
+        ),
+        (
+            "SELECT p, q FROM read_csv('{short.csv}', null_padding = true) ORDER BY p",
+            "1 2; 3 NULL",
+        ),
+        (
+            "SELECT id, name FROM read_csv(['{a.csv}', '{b.csv}'], types = {'id': 'INTEGER'}) WHERE id > 2 ORDER BY id",
+            "3 -; 4 y",
+        ),
+    ] {
+        both.answers(&filled(sql), expected).await;
+    }
+    for (sql, message) in [
+        (
+            "FROM read_csv('{a.csv}', types = {'colour': 'INT'})",
+            "column 'colour'",
+        ),
+        (
+            "FROM read_csv('{a.csv}', types = {'id': 'COLOUR'})",
+            "type COLOUR",
+        ),
+        (
+            "FROM read_csv('{a.csv}', names = ['a', 'b', 'c', 'd'])",
+            "4 names for 3 columns",
+        ),
+        ("FROM read_csv('{a.csv}', names = ['price'])", "two columns price"),
+        (
+            "FROM read_csv('{a.csv}', columns = ['INT'])",
+            "all columns with their types",
+        ),
+        (
+            "FROM read_csv('{a.csv}', columns = {'a': 'INT'}, names = ['b'])",
+            "excludes the option names",
+        ),
+        (
+            "FROM read_csv(['{a.csv}', '{b.csv}'], names = ['a'])",
+            "union_by_name",
+        ),
+        ("FROM read_csv('{a.csv}', types = {'name': 'INTEGER'})", "name"),
+        ("FROM read_csv('{a.csv}', quote = ['a'])", "needs a constant"),
+    ] {
+        both.refuses(&filled(sql), message).await;
+    }
+}

@@ -25,6 +25,9 @@ pub enum CsvHeader {
     Found(bool),
     /// The columns were declared, and so was whether first rows are headers.
     Declared(bool),
+    /// The columns have other names than in the files, and are in their order. The value is whether the first
+    /// rows are headers.
+    Renamed(bool),
     /// The columns were declared. A first row is a header unless its values fit the columns better than a
     /// header would.
     Open,
@@ -123,7 +126,7 @@ impl Layout {
             table.fields().iter().all(|field| names.contains(field.name()))
         };
         let has_header = match (header, first) {
-            (CsvHeader::Found(has) | CsvHeader::Declared(has), _) => has,
+            (CsvHeader::Found(has) | CsvHeader::Declared(has) | CsvHeader::Renamed(has), _) => has,
             (CsvHeader::Open, Some(first)) => names_all(first) || !reads_as_values(first, table),
             (CsvHeader::Open, None) => true,
         };
@@ -145,6 +148,7 @@ impl Layout {
                 });
             }
             (CsvHeader::Found(_), names) => names,
+            (CsvHeader::Renamed(_), _) => None,
             (_, names) => names.filter(|names| has_header && names_all(names)),
         };
         let fields: Vec<Field> = match names {
@@ -263,5 +267,8 @@ mod tests {
         let declared = layout(&["1", "x"], CsvHeader::Declared(true)).expect("a layout");
         assert!(declared.has_header);
         assert!(layout(&["x", "y"], CsvHeader::Found(true)).is_err());
+        let renamed = layout(&["name", "id"], CsvHeader::Renamed(true)).expect("a layout");
+        assert!(renamed.has_header);
+        assert_eq!(renamed.read, [0, 1]);
     }
 }
