@@ -45,6 +45,8 @@ pub(crate) use guard::may_raise;
 pub(crate) use names::{input_schema, names_kept};
 pub(crate) use node::{Rewrite, all, rewritten};
 pub use operands::ComputeOperands;
+pub(crate) use overflow::checked;
+pub(crate) use rules::guarded;
 pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};
 pub(crate) use shown::{CommonExpressions, call_of_column};
 pub use sum::CheckSums;

@@ -1,4 +1,4 @@
-//! Operands of sorts and window functions that a projection below them computes.
+//! Operands of sorts, window functions and ordered aggregates that a projection below them computes.
 //!
 //! Physical sorts and window functions keep expressions where they cannot be checked and guarded: window
 //! functions do not permit the replacement of their arguments and keys, and DataFusion compares the keys of
@@ -9,7 +9,7 @@
 use crate::window_filters::{named_as, window_function};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Sort, Window};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use galatea_expression::one_nan::is_one_nan;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ impl OptimizerRule for ComputeOperands {
         let rewritten = match &plan {
             LogicalPlan::Sort(sort) => sorted(sort)?,
             LogicalPlan::Window(window) => windowed(window)?,
+            LogicalPlan::Aggregate(aggregate) => aggregated(aggregate)?,
             _ => None,
         };
         let Some(rewritten) = rewritten else {
@@ -50,19 +51,29 @@ struct Computed {
 }
 
 impl Computed {
-    /// The column that replaces an expression.
+    /// The column that replaces an expression; equal expressions have one column.
     fn column(&mut self, operand: &Expr) -> Expr {
-        let name = format!("__galatea_operand_{}", self.operands.len());
-        self.operands.push(operand.clone().alias(&name));
-        Expr::Column(Column::from_name(name))
+        let known = self.operands.iter().position(|known| known == operand);
+        let number = known.unwrap_or_else(|| {
+            self.operands.push(operand.clone());
+            self.operands.len() - 1
+        });
+        Expr::Column(Column::from_name(name(number)))
     }
 
     /// The rows with the computed columns.
     fn over(self, input: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
         let columns = input.schema().columns().into_iter().map(Expr::Column);
-        let all = columns.chain(self.operands).collect();
+        let operands = self.operands.into_iter().enumerate();
+        let operands = operands.map(|(number, operand)| operand.alias(name(number)));
+        let all = columns.chain(operands).collect();
         Projection::try_new(all, Arc::clone(input)).map(|rows| Arc::new(LogicalPlan::Projection(rows)))
     }
+}
+
+/// The name of the column of an operand.
+fn name(number: usize) -> String {
+    format!("__galatea_operand_{number}")
 }
 
 fn sorted(sort: &Sort) -> Result<Option<LogicalPlan>> {
@@ -81,6 +92,41 @@ fn sorted(sort: &Sort) -> Result<Option<LogicalPlan>> {
     })))
 }
 
+/// The aggregates with keys of their orders that are columns, under their names. The keys of an aggregate
+/// with DISTINCT are its arguments.
+fn aggregated(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let mut computed = Computed::default();
+    let calls = aggregate.aggr_expr.iter().map(|call| {
+        let mut changed = false;
+        let name = call.schema_name().to_string();
+        let mut ordered = call.clone().unalias();
+        if let Expr::AggregateFunction(function) = &mut ordered
+            && !function.params.distinct
+        {
+            for key in function
+                .params
+                .order_by
+                .iter_mut()
+                .filter(|key| is_computed(&key.expr))
+            {
+                key.expr = computed.column(&key.expr);
+                changed = true;
+            }
+        }
+        match changed {
+            true => ordered.alias(name),
+            false => call.clone(),
+        }
+    });
+    let calls: Vec<Expr> = calls.collect();
+    if computed.operands.is_empty() {
+        return Ok(None);
+    }
+    let input = computed.over(&aggregate.input)?;
+    let aggregate = Aggregate::try_new(input, aggregate.group_expr.clone(), calls)?;
+    Ok(Some(LogicalPlan::Aggregate(aggregate)))
+}
+
 fn windowed(window: &Window) -> Result<Option<LogicalPlan>> {
     let mut computed = Computed::default();
     let calls = window.window_expr.iter();
@@ -97,20 +143,22 @@ fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
     let Some(mut function) = window_function(call).cloned() else {
         return call.clone();
     };
-    let before = computed.operands.len();
+    let mut changed = false;
     let params = &mut function.params;
     for argument in &mut params.args {
         // Some functions accept only constants, such as the offset of LAG.
         if !matches!(argument, Expr::Column(_)) && !argument.column_refs().is_empty() {
             *argument = computed.column(argument);
+            changed = true;
         }
     }
     let orders = params.order_by.iter_mut().map(|key| &mut key.expr);
     let keys = params.partition_by.iter_mut().chain(orders);
     for key in keys.filter(|key| is_computed(key)) {
         *key = computed.column(key);
+        changed = true;
     }
-    match computed.operands.len() > before {
+    match changed {
         true => named_as(call, function),
         false => call.clone(),
     }

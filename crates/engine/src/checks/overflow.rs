@@ -16,7 +16,7 @@ use super::decimal::CountedDigits;
 use galatea_expression::{StringCast, is_capped, is_checked};
 
 /// The expression with its arithmetic checked; `None` if it has none.
-pub(super) fn checked(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+pub(crate) fn checked(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
     let is_exact = |part: &PhysicalExprRef| {
         let data_type = part.data_type(schema);
         data_type.is_ok_and(|data_type| data_type.is_integer() || data_type.is_decimal())

@@ -17,6 +17,7 @@
 //! laterals        LATERAL subqueries over aggregates without GROUP BY, and with other operators
 //! set_comparisons  ANY and ALL with subqueries keep the names of columns
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
+//! closures        lambdas over lists read the columns of their rows
 //! list_lengths    the length of a list is the number of its elements
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
@@ -41,6 +42,7 @@
 //! distinct_rows   DISTINCT in corr, covar_*, regr_*, stddev and approximate percentiles
 //! ignored_nulls   LEAD with IGNORE NULLS is evaluated over whole partitions
 //! deviations      variance, covariance, correlation and regression of large close values
+//! self_equalities  windows and sorts by c above filters such as lower(c) = c
 //! same_names      filters stay above rows with several columns of one name
 //! null_keys       equalities beside joins by IS NOT DISTINCT FROM match no NULLs
 //! nullable_subqueries  scalar subqueries without rows are NULL
@@ -60,6 +62,7 @@ mod aggregate_bounds;
 mod aggregate_orders;
 mod aggregates;
 mod changes;
+mod closures;
 mod coarse_timestamps;
 mod copied_names;
 mod correlated_names;
@@ -97,6 +100,7 @@ mod repeated_orders;
 mod same_names;
 mod scalar_functions;
 mod scalars;
+mod self_equalities;
 mod session_zone;
 mod set_comparisons;
 mod set_operations;
@@ -159,6 +163,7 @@ pub fn analyzer_rules(
     all.push(Arc::new(changes::RefuseOtherTables));
     all.push(Arc::new(copied_names::NameCopies));
     all.push(Arc::new(aggregates::ReplaceAggregates));
+    all.push(Arc::new(closures::CloseLambdas));
     all
 }
 
@@ -222,6 +227,7 @@ pub fn physical_rules(
     all.insert(at, Arc::new(float_keys::OneNan));
     all.insert(at + 1, Arc::new(float_compare::CompareFloats));
     all.insert(at + 2, Arc::new(grouping_sets::ForgetOrder));
+    all.insert(at + 3, Arc::new(self_equalities::KeepColumns));
     all.push(Arc::new(float_order::OrderFloats));
     all
 }

@@ -5,6 +5,8 @@
 //! * A cast of a timestamp with a time zone to one without returns the digits of UTC. Every other conversion
 //!   returns those of the zone, and so does the cast of `to_local_time`.
 //! * `lpad` and `rpad` to a negative length panic. It becomes 0.
+//! * `round` of a decimal has another type before its number of places is converted. The places become a
+//!   number of the type that the function takes.
 //! * `range` of dates leaves out the last date if it is less than a step before the end. It becomes a range
 //!   of timestamps.
 //!
@@ -18,6 +20,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::to_local_time;
+use datafusion::functions::math::round::RoundFunc;
 use datafusion::functions::unicode::{lpad::LPadFunc, rpad::RPadFunc};
 use datafusion::functions_nested::range::Range;
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction, TryCast};
@@ -109,6 +112,14 @@ fn in_call(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
         let time = |date: &Expr| cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None));
         let times = call.func.call(vec![time(first), time(end), step.clone()]);
         return Ok(Some(cast(times, DataType::new_list(DataType::Date32, true))));
+    }
+    if function.is::<RoundFunc>()
+        && let [_, Expr::Literal(ScalarValue::Int64(Some(places)), _)] = call.args.as_slice()
+        && let Ok(places) = i32::try_from(*places)
+    {
+        let mut call = call.clone();
+        call.args[1] = lit(places);
+        return Ok(Some(Expr::ScalarFunction(call)));
     }
     let is_padding = function.is::<LPadFunc>() || function.is::<RPadFunc>();
     match call.args.get(1) {
