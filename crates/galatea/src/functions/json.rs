@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::json::writer::{EncoderOptions, make_encoder};
 use datafusion::common::{exec_datafusion_err, exec_err};
@@ -14,6 +15,22 @@ use serde::de::IgnoredAny;
 
 use super::strings::strings;
 use super::wrong_arguments;
+
+/// The only field of a struct that holds JSON instead of a value.
+pub(crate) const JSON_FIELD: &str = "galatea json";
+
+/// The JSON of an argument that holds it.
+fn held(array: &dyn Array) -> Result<Option<StringArray>> {
+    let Some(holder) = array.as_struct_opt() else {
+        return Ok(None);
+    };
+    match holder.column_by_name(JSON_FIELD) {
+        Some(json) if holder.num_columns() == 1 => {
+            Ok(Some(cast(json, &DataType::Utf8)?.as_string::<i32>().clone()))
+        }
+        _ => Ok(None),
+    }
+}
 
 /// `json_valid(string)`: whether a string is JSON.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -168,17 +185,25 @@ impl ScalarUDFImpl for Writer {
                 )
             })?);
         }
+        let held = arrays.iter().map(|array| held(array.as_ref()));
+        let held = held.collect::<Result<Vec<_>>>()?;
         let mut text = Vec::new();
         let mut written = Vec::with_capacity(rows);
         for row in 0..rows {
             text.clear();
-            if self.form == Form::Value && encoders[0].is_null(row) {
+            let is_null = |at: usize| match &held[at] {
+                Some(json) => json.is_null(row),
+                None => encoders[at].is_null(row),
+            };
+            if self.form == Form::Value && is_null(0) {
                 written.push(None);
                 continue;
             }
-            let mut value = |at: usize, text: &mut Vec<u8>| match encoders[at].is_null(row) {
-                true => text.extend_from_slice(b"null"),
-                false => encoders[at].encode(row, text),
+            let nulls: Vec<bool> = (0..arrays.len()).map(is_null).collect();
+            let mut value = |at: usize, text: &mut Vec<u8>| match (&held[at], nulls[at]) {
+                (_, true) => text.extend_from_slice(b"null"),
+                (Some(json), false) => text.extend_from_slice(json.value(row).as_bytes()),
+                (None, false) => encoders[at].encode(row, text),
             };
             match self.form {
                 Form::Value => value(0, &mut text),

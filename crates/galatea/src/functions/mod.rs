@@ -29,6 +29,8 @@ mod strings;
 mod substrings;
 mod times;
 
+pub(crate) use json::JSON_FIELD;
+
 use std::sync::Arc;
 
 use datafusion::common::plan_err;

@@ -187,16 +187,15 @@ fn reduced(
     let mut steps = vec![cast(&first, combined)?];
     // The step and the place in it of the latest value of each list.
     let mut latest: Vec<(usize, usize)> = (0..list.len()).map(|row| (0, row)).collect();
+    let mut rows: Vec<usize> = (0..list.len()).filter(|&row| list.is_valid(row)).collect();
     for at in taken.. {
-        let rows: Vec<usize> = (0..list.len())
-            .filter(|&row| list.is_valid(row) && length(list, row) > at)
-            .collect();
+        rows.retain(|&row| length(list, row) > at);
         if rows.is_empty() {
             break;
         }
-        let values: Vec<&dyn Array> = steps.iter().map(AsRef::as_ref).collect();
-        let before: Vec<(usize, usize)> = rows.iter().map(|&row| latest[row]).collect();
-        let before = interleave(&values, &before)?;
+        // The lists of this step are among those of the step before.
+        let before: UInt64Array = rows.iter().map(|&row| Some(latest[row].1 as u64)).collect();
+        let before = take(&steps[steps.len() - 1], &before, None)?;
         let next: UInt64Array = rows.iter().map(|&row| Some(place(list, row, at))).collect();
         let next = take(list.values(), &next, None)?;
         let indices: UInt64Array = rows.iter().map(|&row| Some(row as u64)).collect();

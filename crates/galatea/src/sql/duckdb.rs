@@ -201,6 +201,9 @@ const PARTS: &[(&str, &str)] = &[
     ("millennium", MILLENNIUM),
 ];
 
+/// The function that creates a struct of named arguments.
+const PACK: &str = "struct_pack";
+
 /// Names of the function that joins strings; its separator is a comma if it has none.
 const JOINING: [&str; 3] = ["group_concat", "listagg", "string_agg"];
 
@@ -227,6 +230,7 @@ enum Rewriting {
 /// Whether calls of this name are rewritten.
 pub(super) fn is_known(name: &str) -> bool {
     JOINING.contains(&name)
+        || name == PACK
         || SHORTENED.iter().any(|(known, _)| *known == name)
         || RENAMED.iter().any(|(known, _)| *known == name)
         || REWRITTEN.iter().any(|(known, _, _)| *known == name)
@@ -345,9 +349,31 @@ fn replaced(call: &Function, name: &str) -> Option<Rewriting> {
     (is_plain || is_function).then(|| Rewriting::Expression(expression, owned().collect()))
 }
 
+/// `struct_pack(a := 1)` is `named_struct('a', 1)`.
+fn pack(call: &mut Function) {
+    let is_pack = unquoted_name(call).is_some_and(|name| name == PACK);
+    let (true, FunctionArguments::List(list)) = (is_pack, &mut call.args) else {
+        return;
+    };
+    let is_named = |argument: &FunctionArg| matches!(argument, FunctionArg::Named { .. });
+    if !list.args.iter().all(is_named) {
+        return;
+    }
+    let pairs = list.args.drain(..).flat_map(|argument| match argument {
+        FunctionArg::Named { name, arg, .. } => {
+            let name = FunctionArgExpr::Expr(super::ast_parts::text(&name.value));
+            [name, arg].map(FunctionArg::Unnamed)
+        }
+        other => [other.clone(), other],
+    });
+    list.args = pairs.collect();
+    call.name = ObjectName::from(vec![Ident::new("named_struct")]);
+}
+
 /// The expression of a call; `None` if it stays as it is.
 pub(super) fn rewritten(call: &mut Function, state: &SessionState) -> Option<Expr> {
     add_separator(call);
+    pack(call);
     match rewriting(call, state)? {
         Rewriting::Renamed(name) => {
             call.name = ObjectName::from(vec![Ident::new(name)]);
@@ -376,6 +402,9 @@ pub(super) fn name_columns(select: &mut Select, state: &SessionState) {
             continue;
         }
         let found = visit_expressions(expression, |part| match part {
+            Expr::Function(call) if unquoted_name(call).is_some_and(|name| name == PACK) => {
+                ControlFlow::Break(())
+            }
             Expr::Function(call) if rewriting(call, state).is_some() => ControlFlow::Break(()),
             Expr::Function(call) if quantiles::rewritten(call, state).is_some() => ControlFlow::Break(()),
             Expr::SimilarTo { .. } => ControlFlow::Break(()),

@@ -6,6 +6,9 @@
 //! | `j ->> '/a/0'`, `json_extract_string(j, 'a')` | `json_as_text(j, 'a', 0)`, `json_as_text(j, 'a')` |
 //! | `json_array_length(j, '$.a')` | an expression of `json_get_json(j, 'a')` |
 //!
+//! An argument of `json_object` and the like that is JSON by its function or type is the only field of a
+//! struct, [`JSON_FIELD`].
+//!
 //! A constant path begins with `$` or `/`; any other string is a key, and an integer is a place in an array.
 //! The parser reads `j -> 'a' = 1` as `j -> ('a' = 1)`, and `1 = j -> 'a'` as `(1 = j) -> 'a'`; [`operation`]
 //! gives the operators of JSON their operands.
@@ -13,7 +16,11 @@
 use super::SqlError;
 use super::ast_parts::{call, plain_arguments, taken, text, unquoted_name};
 use super::templates;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use crate::functions::JSON_FIELD;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    Value,
+};
 use std::sync::LazyLock;
 
 const JSON: &str = "json_get_json";
@@ -28,6 +35,18 @@ const RENAMED: [(&str, &str); 5] = [
     ("json_extract_string", TEXT),
     ("json_extract_path_text", TEXT),
     ("json_keys", KEYS),
+];
+
+/// The functions that write JSON.
+const WRITERS: [&str; 8] = [
+    "to_json",
+    "row_to_json",
+    "array_to_json",
+    "json_quote",
+    "json_array",
+    "json_build_array",
+    "json_object",
+    "json_build_object",
 ];
 
 /// Functions of a value of JSON `$1`, which is the first argument, or its part at a path.
@@ -87,6 +106,10 @@ pub(super) fn rewritten(expression: &mut Expr) -> Option<Result<Expr, SqlError>>
         }
         Expr::Function(function) => {
             let name = unquoted_name(function)?;
+            if WRITERS.contains(&name.as_str()) {
+                mark_parts(function);
+                return None;
+            }
             if !is_known(&name) || function.filter.is_some() || function.over.is_some() {
                 return None;
             }
@@ -111,6 +134,37 @@ pub(super) fn rewritten(expression: &mut Expr) -> Option<Result<Expr, SqlError>>
             Some(Ok(Expr::Nested(Box::new(expression))))
         }
         _ => None,
+    }
+}
+
+/// Marks the arguments of a function that writes JSON that are JSON already: it writes them as they are.
+fn mark_parts(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument
+            && is_json(argument)
+        {
+            *argument = call("named_struct", vec![text(JSON_FIELD), taken(argument)]);
+        }
+    }
+}
+
+/// Whether an expression is JSON by its function or type.
+fn is_json(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => is_json(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::JSON),
+        Expr::Function(call) => match call.name.0.as_slice() {
+            // The calls of rewritten operators have names in quotes.
+            [name] => name.as_ident().is_some_and(|name| {
+                let name = name.value.to_ascii_lowercase();
+                name == JSON || WRITERS.contains(&name.as_str())
+            }),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -257,10 +311,10 @@ fn last_operand(expression: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// The first operand of the first comparison outside of parentheses.
+/// The first operand of the first comparison or concatenation outside of parentheses.
 fn first_operand(expression: &mut Expr) -> Option<&mut Expr> {
     let first = match expression {
-        Expr::BinaryOp { left, op, .. } if is_comparison(op) => left,
+        Expr::BinaryOp { left, op, .. } if is_comparison(op) || *op == BinaryOperator::StringConcat => left,
         Expr::IsNull(first)
         | Expr::IsNotNull(first)
         | Expr::IsTrue(first)
@@ -299,7 +353,7 @@ mod tests {
             }
             ControlFlow::<()>::Continue(())
         });
-        expression.to_string()
+        expression.to_string().replace('"', "")
     }
 
     #[test]
@@ -317,6 +371,11 @@ mod tests {
             (
                 "j ->> 'a' IN ('x', 'y') OR c",
                 "json_as_text(j, 'a') IN ('x', 'y') OR c",
+            ),
+            ("j ->> 'a' || 'x' = 'y'", "json_as_text(j, 'a') || 'x' = 'y'"),
+            (
+                "json_array(j -> 'a', k, to_json(l))",
+                "json_array(named_struct('galatea json', json_get_json(j, 'a')), k, named_struct('galatea json', to_json(l)))",
             ),
             ("j ->> 'a' LIKE 'x%'", "json_as_text(j, 'a') LIKE 'x%'"),
             ("NOT j ->> 'a' = 'x'", "NOT json_as_text(j, 'a') = 'x'"),

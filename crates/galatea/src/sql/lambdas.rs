@@ -17,11 +17,11 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, VisitorMut,
+    self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
-use galatea_engine::syntax::visit_expressions_mut;
+use galatea_engine::syntax::{self, visit_expressions_mut};
 use std::mem;
 use std::ops::ControlFlow;
 
@@ -327,6 +327,40 @@ fn in_body(body: &mut Expr, names: &[Ident]) {
         }
         ControlFlow::<()>::Continue(())
     });
+}
+
+/// Gives the parameters of the lambdas of a macro names that no argument of a call has.
+pub(super) fn distinguish(statement: &mut ast::Statement) {
+    let _ = syntax::visit_mut(statement, &mut Parameters);
+}
+
+struct Parameters;
+
+impl VisitorMut for Parameters {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        let Expr::Lambda(lambda) = expression else {
+            return ControlFlow::Continue(());
+        };
+        let parameters = match &mut lambda.params {
+            OneOrManyWithParens::One(parameter) => std::slice::from_mut(parameter),
+            OneOrManyWithParens::Many(parameters) => parameters.as_mut_slice(),
+        };
+        for parameter in parameters {
+            let old = key(&parameter.name);
+            parameter.name = Ident::with_quote('"', format!("__lambda_{old}"));
+            let _ = visit_expressions_mut(lambda.body.as_mut(), |part| {
+                if let Expr::Identifier(name) = part
+                    && key(name) == old
+                {
+                    *name = parameter.name.clone();
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The names of parameters.

@@ -5,6 +5,7 @@
 //! a macro, so a macro cannot have the name of one.
 
 use super::ast_parts::key;
+use super::lambdas;
 use super::{SqlError, definitions, duckdb, flow_mut, macro_captures, parse};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
@@ -142,9 +143,10 @@ impl MacroStatement {
 
     fn created(text: &str, state: &SessionState) -> Result<Self> {
         let dialect = state.config_options().sql_parser.dialect;
-        let Statement::Statement(statement) = parse(text, dialect, state)? else {
+        let Statement::Statement(mut statement) = parse(text, dialect, state)? else {
             return Err(wrong("", "cannot be parsed"));
         };
+        lambdas::distinguish(&mut statement);
         let ast::Statement::CreateMacro {
             or_replace,
             name,

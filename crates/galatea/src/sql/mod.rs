@@ -10,6 +10,7 @@
 //!             FROM t is SELECT * FROM t                                                   from_first
 //!             AS MATERIALIZED is AS, 1_000 is 1000                        materialized, digit_groups
 //!             list_transform(l, lambda x: x + 1), [x + 1 for x in l]                      lambdas
+//!             FILTER (x > 1), x IN [1, 2], TABLE t                                    short_forms
 //!             calls of macros are their definitions                                       macros
 //! statement   SELECT max(a) is SELECT max(a) AS "max(a)"                                   spelled_names
 //!             WITH within the query of a WITH of the same name                                with_names
@@ -81,6 +82,7 @@ mod read_functions;
 mod resolve;
 mod rewrite;
 mod row_comparisons;
+mod short_forms;
 mod similar_to;
 mod spelled_names;
 mod summarize;
@@ -396,6 +398,7 @@ fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement
     let tokens = materialized::without(digit_groups::joined(tokens));
     let tokens = clause_tokens::rewritten(column_words::quoted(tokens))?;
     let tokens = lambdas::marked(copy_options::rewritten(tokens)?, state);
+    let tokens = short_forms::written_out(tokens);
     let tokens = match dialect.supports_from_first_select() {
         true => from_first::with_select(tokens),
         false => tokens,

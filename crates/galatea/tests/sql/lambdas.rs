@@ -106,6 +106,46 @@ async fn lists_are_transformed_filtered_and_reduced() {
     .await;
 }
 
+/// Columns that lambdas read are moved, removed and joined by other operators.
+#[tokio::test]
+async fn lambdas_read_the_columns_of_their_rows() {
+    check(&[
+        (
+            "SELECT list_transform(m, y -> 5 + y) FROM (SELECT k, list_transform(l, x -> x * k) AS m FROM t WHERE k < 3) ORDER BY k",
+            "[6, 7, 8]; []",
+        ),
+        (
+            "SELECT list_transform(l, x -> list_filter(l, y -> y > x)) FROM t WHERE k = 1",
+            "[[2, 3], [3], []]",
+        ),
+        (
+            "SELECT sum(n) FROM (SELECT k, id, len([x for x in l if x >= id]) AS n FROM t JOIN d ON any_match(l, x -> x = id)) WHERE k > 0",
+            "7",
+        ),
+        (
+            "SELECT (SELECT sum(list_reduce([x for x in l if x > u.k], (a, b) -> a + b, 0)) FROM t) FROM (SELECT * FROM t) AS u WHERE u.k < 3 ORDER BY u.k",
+            "17; 15",
+        ),
+        (
+            "SELECT k, row_number() OVER (ORDER BY len([x for x in l if x > k]) DESC, k) FROM t WHERE k < 4 ORDER BY k",
+            "1 2; 2 3; 3 1",
+        ),
+        (
+            "SELECT [x IN (0.0, 5, 6, 7, 8) for x in ['-0.0'::DOUBLE, 5, 9]]",
+            "[true, true, false]",
+        ),
+        (
+            "SELECT list_transform([0, 2], x -> CASE WHEN x <> 0 THEN 10 / x END), [x for x in [0, 5] if x <> 0 AND 10 / x = 2]",
+            "[NULL, 5] [5]",
+        ),
+        (
+            "SELECT len([now() for x in l]), [x || (SELECT max(j ->> 'name') FROM d) for x in l] FROM t WHERE k = 10",
+            "1 [5Béa]",
+        ),
+    ])
+    .await;
+}
+
 #[tokio::test]
 async fn lambdas_have_names_and_errors() {
     let (both, _folder) = tables().await;
@@ -117,6 +157,20 @@ async fn lambdas_have_names_and_errors() {
     both.run("CREATE MACRO doubled(list) AS list_transform(list, x -> x * 2)")
         .await;
     both.answers("SELECT doubled([1, 2])", "[2, 4]").await;
+    both.run("CREATE MACRO next(x) AS list_transform([1, 2], x -> x + 1)")
+        .await;
+    both.answers("SELECT next(5)", "[2, 3]").await;
+    both.run("CREATE MACRO added(x) AS list_transform([1, 2], y -> x + y)")
+        .await;
+    both.answers("SELECT added(y) FROM (VALUES (10)) v(y)", "[11, 12]")
+        .await;
+    both.refuses("SELECT list_transform([1, 2], (x, i) -> x + i)", "support only 1")
+        .await;
+    both.refuses(
+        "SELECT list_transform([9223372036854775807], x -> x + 1)",
+        "overflow",
+    )
+    .await;
     both.refuses("SELECT list_reduce(l, (a, b) -> a + b) FROM t", "an empty list")
         .await;
     both.refuses("SELECT list_reduce(1, (a, b) -> a + b)", "takes a list")
@@ -140,6 +194,8 @@ async fn reduced_lists_agree_with_a_loop() {
     let expected: Vec<String> = (0..3000).map(expected).collect();
     let sql = "SELECT list_reduce(l, (sum, x) -> (sum * 3 + x) % 1009, k) FROM many ORDER BY k";
     assert_eq!(both.rows(sql).await, expected);
+    let long = "SELECT list_reduce(range(100000), (a, b) -> (a + b) % 1000)";
+    both.answers(long, "0").await;
 }
 
 #[tokio::test]
@@ -220,6 +276,11 @@ async fn json_is_written() {
             "{\"1\":2,\"2\":4}",
         ),
         ("SELECT json_group_array(k) FROM t WHERE k > 100", "[]"),
+        (
+            "SELECT json_object('a', json_array(1, NULL), 'b', j -> 'tags', 'c', '{}'::JSON, 'd', '{}'), to_json(to_json('x')) FROM d WHERE id < 3 ORDER BY id",
+            "{\"a\":[1,null],\"b\":[\"a\", \"b\"],\"c\":{},\"d\":\"{}\"} \"x\"; \
+             {\"a\":[1,null],\"b\":[],\"c\":{},\"d\":\"{}\"} \"x\"",
+        ),
     ])
     .await;
     let (both, _folder) = tables().await;
@@ -235,4 +296,24 @@ async fn json_is_written() {
         "j -> 'a' = 1 json_type(j)",
     )
     .await;
+}
+
+#[tokio::test]
+async fn short_forms_are_written_out() {
+    check(&[
+        ("SELECT sum(k) FILTER (k > 2) FROM t", "13"),
+        (
+            "SELECT k FROM t WHERE k IN [1, 3] OR k NOT IN [1, 2, 3] ORDER BY k",
+            "1; 3; 10",
+        ),
+        (
+            "SELECT struct_pack(a := k, b := 'x') FROM t WHERE k = 2",
+            "{a: 2, b: x}",
+        ),
+    ])
+    .await;
+    let (both, _folder) = tables().await;
+    both.answers("TABLE t ORDER BY k LIMIT 1", "1 [1, 2, 3]").await;
+    both.columns("SELECT struct_pack(a := 1)", "struct_pack(a := 1)")
+        .await;
 }

@@ -335,3 +335,32 @@ async fn csv_files_have_declared_columns_types_and_names() {
         both.refuses(&filled(sql), message).await;
     }
 }
+
+/// Parquet has no timestamps of seconds.
+#[tokio::test]
+async fn timestamps_of_seconds_are_written_to_parquet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(
+        folder.path().join("t.csv"),
+        "at,k\n2024-01-02 03:04:05,1\n1969-12-31 23:59:59,2\n",
+    )
+    .expect("a file");
+    let both = Both::new();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    both.answers(
+        &format!("SELECT arrow_typeof(at) FROM '{}' LIMIT 1", at("t.csv")),
+        "Timestamp(s)",
+    )
+    .await;
+    both.first(&format!("COPY (FROM '{}') TO '{}'", at("t.csv"), at("t.parquet")))
+        .await;
+    let sql = format!(
+        "SELECT at, k, arrow_typeof(at) FROM '{}' ORDER BY at DESC",
+        at("t.parquet")
+    );
+    both.answers(
+        &sql,
+        "2024-01-02T03:04:05 1 Timestamp(ms); 1969-12-31T23:59:59 2 Timestamp(ms)",
+    )
+    .await;
+}
