@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{GetExt, Statistics};
@@ -18,8 +18,10 @@ use datafusion::datasource::physical_plan::{
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_expr::{LexOrdering, LexRequirement};
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::{LexOrdering, LexRequirement, PhysicalExprRef};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file_format::FileMeta;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -222,10 +224,11 @@ impl FileFormat for ParquetTables {
         &self,
         input: Arc<dyn ExecutionPlan>,
         state: &dyn Session,
-        conf: FileSinkConfig,
+        mut conf: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = folders::named(input, &conf)?;
+        let input = in_milliseconds(folders::named(input, &conf)?)?;
+        conf.output_schema = Arc::new(with_milliseconds(&conf.output_schema));
         self.plain
             .create_writer_physical_plan(input, state, conf, order)
             .await
@@ -234,6 +237,49 @@ impl FileFormat for ParquetTables {
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
         self.plain.file_source(table_schema)
     }
+}
+
+/// The type of a column of a file: Parquet has no timestamps of seconds, and other readers would find integers.
+fn file_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// The columns of a file with timestamps of milliseconds instead of seconds.
+fn with_milliseconds(schema: &Schema) -> Schema {
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| match file_type(field.data_type()) {
+            Some(data_type) => Arc::new(Field::clone(field).with_data_type(data_type)),
+            None => Arc::clone(field),
+        });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
+}
+
+/// The rows with timestamps of milliseconds instead of seconds.
+fn in_milliseconds(input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = input.schema();
+    let changes = |field: &Arc<Field>| file_type(field.data_type()).is_some();
+    if !schema.fields().iter().any(changes) {
+        return Ok(input);
+    }
+    let columns = schema.fields().iter().enumerate().map(|(at, field)| {
+        let column: PhysicalExprRef = Arc::new(Column::new(field.name(), at));
+        ProjectionExpr {
+            expr: match file_type(field.data_type()) {
+                Some(data_type) => Arc::new(CastExpr::new(column, data_type, None)),
+                None => column,
+            },
+            alias: field.name().clone(),
+        }
+    });
+    let columns: Vec<ProjectionExpr> = columns.collect();
+    Ok(Arc::new(ProjectionExec::try_new(columns, input)?))
 }
 
 /// Runs work on one file, and adds the file's name to errors and panics.
