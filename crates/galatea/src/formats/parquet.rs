@@ -239,7 +239,8 @@ impl FileFormat for ParquetTables {
     }
 }
 
-/// The type of a column of a file: Parquet has no timestamps of seconds, and other readers would find integers.
+/// The type of a column of a file: Parquet has no timestamps of seconds, and other readers would find
+/// integers.
 fn file_type(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, zone) => {
