@@ -36,6 +36,7 @@
 //! interval_compare  intervals and differences of timestamps are compared by their lengths
 //! aggregate_bounds  MIN and MAX of computed values and with FILTER read all rows; joins by lists
 //! grouping_sets   keys that grouping sets replace by NULL are neither constant nor in the order of the input
+//! grouping_keys   computed keys of grouping sets are columns, which other rules can replace
 //! group_keys      GROUP BY and DISTINCT keep columns beside the key of a subquery
 //! volatile_columns  filters over random() and uuid() test the returned values
 //! repeated_orders  ORDER BY with the same expression twice in aggregates and DISTINCT ON
@@ -81,6 +82,7 @@ mod float_ranks;
 mod float_windows;
 mod frames;
 mod group_keys;
+mod grouping_keys;
 mod grouping_sets;
 mod hidden;
 mod ignored_nulls;
@@ -148,6 +150,7 @@ pub fn analyzer_rules(
         Arc::new(single_rows::SingleRows),
         Arc::new(repeated_orders::OrderOnce),
         Arc::new(set_operations::CountCopies),
+        Arc::new(grouping_keys::ComputeGroupingKeys),
         Arc::new(float_decimals::DecimalsAsFloats),
         Arc::new(list_lengths::ListLengths),
         Arc::new(coarse_timestamps::CoarseTimestamps),

@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use arrow::json::writer::{EncoderOptions, make_encoder};
+use arrow::error::ArrowError;
+use arrow::json::writer::{NullableEncoder, make_encoder};
+use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
@@ -19,16 +22,36 @@ use super::wrong_arguments;
 /// The only field of a struct that holds JSON instead of a value.
 pub(crate) const JSON_FIELD: &str = "galatea json";
 
-/// The JSON of an argument that holds it.
-fn held(array: &dyn Array) -> Result<Option<StringArray>> {
-    let Some(holder) = array.as_struct_opt() else {
-        return Ok(None);
-    };
-    match holder.column_by_name(JSON_FIELD) {
-        Some(json) if holder.num_columns() == 1 => {
-            Ok(Some(cast(json, &DataType::Utf8)?.as_string::<i32>().clone()))
-        }
-        _ => Ok(None),
+/// Writes structs with [`JSON_FIELD`] as the JSON that they hold, also within lists and structs.
+#[derive(Debug)]
+struct HeldJson;
+
+impl EncoderFactory for HeldJson {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let Some(holder) = array.as_struct_opt() else {
+            return Ok(None);
+        };
+        let json = match holder.column_by_name(JSON_FIELD) {
+            Some(json) if holder.num_columns() == 1 => cast(json, &DataType::Utf8)?,
+            _ => return Ok(None),
+        };
+        let nulls = NullBuffer::union(holder.nulls(), json.nulls());
+        let json = json.as_string::<i32>().clone();
+        Ok(Some(NullableEncoder::new(Box::new(AsIs(json)), nulls)))
+    }
+}
+
+/// Writes strings as they are.
+struct AsIs(StringArray);
+
+impl Encoder for AsIs {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.value(row).as_bytes());
     }
 }
 
@@ -185,25 +208,17 @@ impl ScalarUDFImpl for Writer {
                 )
             })?);
         }
-        let held = arrays.iter().map(|array| held(array.as_ref()));
-        let held = held.collect::<Result<Vec<_>>>()?;
         let mut text = Vec::new();
         let mut written = Vec::with_capacity(rows);
         for row in 0..rows {
             text.clear();
-            let is_null = |at: usize| match &held[at] {
-                Some(json) => json.is_null(row),
-                None => encoders[at].is_null(row),
-            };
-            if self.form == Form::Value && is_null(0) {
+            if self.form == Form::Value && encoders[0].is_null(row) {
                 written.push(None);
                 continue;
             }
-            let nulls: Vec<bool> = (0..arrays.len()).map(is_null).collect();
-            let mut value = |at: usize, text: &mut Vec<u8>| match (&held[at], nulls[at]) {
-                (_, true) => text.extend_from_slice(b"null"),
-                (Some(json), false) => text.extend_from_slice(json.value(row).as_bytes()),
-                (None, false) => encoders[at].encode(row, text),
+            let mut value = |at: usize, text: &mut Vec<u8>| match encoders[at].is_null(row) {
+                true => text.extend_from_slice(b"null"),
+                false => encoders[at].encode(row, text),
             };
             match self.form {
                 Form::Value => value(0, &mut text),
@@ -244,6 +259,7 @@ impl ScalarUDFImpl for Writer {
 /// Times are written as SQL prints them.
 fn options() -> EncoderOptions {
     EncoderOptions::default()
+        .with_encoder_factory(Arc::new(HeldJson))
         .with_explicit_nulls(true)
         .with_timestamp_format("%Y-%m-%d %H:%M:%S%.f".to_owned())
         .with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.f%:z".to_owned())

@@ -90,12 +90,12 @@ const REWRITTEN: &[(&str, usize, &str)] = &[
     (
         "json_group_array",
         1,
-        "'[' || coalesce(string_agg(coalesce(to_json($1), 'null'), ','), '') || ']'",
+        "CAST('[' || coalesce(string_agg(coalesce(to_json($1), 'null'), ','), '') || ']' AS JSON)",
     ),
     (
         "json_group_object",
         2,
-        "'{' || coalesce(string_agg(to_json(CAST($1 AS VARCHAR)) || ':' || coalesce(to_json($2), 'null'), ','), '') || '}'",
+        "CAST('{' || coalesce(string_agg(to_json(CAST($1 AS VARCHAR)) || ':' || coalesce(to_json($2), 'null'), ','), '') || '}' AS JSON)",
     ),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),

@@ -6,8 +6,8 @@
 //! | `j ->> '/a/0'`, `json_extract_string(j, 'a')` | `json_as_text(j, 'a', 0)`, `json_as_text(j, 'a')` |
 //! | `json_array_length(j, '$.a')` | an expression of `json_get_json(j, 'a')` |
 //!
-//! An argument of `json_object` and the like that is JSON by its function or type is the only field of a
-//! struct, [`JSON_FIELD`].
+//! A value in an argument of `json_object` and the like that is JSON by its function or type is the only field
+//! of a struct, [`JSON_FIELD`].
 //!
 //! A constant path begins with `$` or `/`; any other string is a key, and an integer is a place in an array.
 //! The parser reads `j -> 'a' = 1` as `j -> ('a' = 1)`, and `1 = j -> 'a'` as `(1 = j) -> 'a'`; [`operation`]
@@ -38,7 +38,7 @@ const RENAMED: [(&str, &str); 5] = [
 ];
 
 /// The functions that write JSON.
-const WRITERS: [&str; 8] = [
+const WRITERS: [&str; 10] = [
     "to_json",
     "row_to_json",
     "array_to_json",
@@ -47,6 +47,19 @@ const WRITERS: [&str; 8] = [
     "json_build_array",
     "json_object",
     "json_build_object",
+    "json_group_array",
+    "json_group_object",
+];
+
+/// Functions whose results hold their arguments.
+const HOLDERS: [&str; 7] = [
+    "named_struct",
+    "struct_pack",
+    "row",
+    "make_array",
+    "list_value",
+    "array_agg",
+    "list",
 ];
 
 /// Functions of a value of JSON `$1`, which is the first argument, or its part at a path.
@@ -137,25 +150,68 @@ pub(super) fn rewritten(expression: &mut Expr) -> Option<Result<Expr, SqlError>>
     }
 }
 
-/// Marks the arguments of a function that writes JSON that are JSON already: it writes them as they are.
+/// Marks values in the arguments of a function that are JSON already: functions that write JSON write them as
+/// they are.
 fn mark_parts(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else {
         return;
     };
     for argument in &mut list.args {
-        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument
-            && is_json(argument)
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value))
+        | FunctionArg::Named {
+            arg: FunctionArgExpr::Expr(value),
+            ..
+        } = argument
         {
-            *argument = call("named_struct", vec![text(JSON_FIELD), taken(argument)]);
+            mark(value);
         }
     }
 }
 
-/// Whether an expression is JSON by its function or type.
+/// Marks an expression that is JSON, and elements and fields of it that are.
+fn mark(expression: &mut Expr) {
+    if is_json(expression) {
+        *expression = call("named_struct", vec![text(JSON_FIELD), taken(expression)]);
+        return;
+    }
+    match expression {
+        Expr::Nested(inner) => mark(inner),
+        Expr::Array(array) => array.elem.iter_mut().for_each(mark),
+        Expr::Dictionary(fields) => fields.iter_mut().for_each(|field| mark(&mut field.value)),
+        Expr::Struct { values, .. } | Expr::Tuple(values) => values.iter_mut().for_each(mark),
+        Expr::Named { expr, .. } => mark(expr),
+        Expr::Function(holder) => {
+            let holds = unquoted_name(holder).is_some_and(|name| HOLDERS.contains(&name.as_str()));
+            if holds && !is_marked(holder) {
+                mark_parts(holder);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a call is the struct that marks JSON.
+fn is_marked(holder: &Function) -> bool {
+    let arguments = plain_arguments(holder).unwrap_or_default();
+    arguments.first().is_some_and(|first| **first == text(JSON_FIELD))
+}
+
+/// Whether an expression is JSON by its function or type. Every result of a CASE is.
 fn is_json(expression: &Expr) -> bool {
+    let is_null = |expression: &Expr| matches!(expression, Expr::Value(value) if value.value == Value::Null);
     match expression {
         Expr::Nested(inner) => is_json(inner),
         Expr::Cast { data_type, .. } => matches!(data_type, DataType::JSON),
+        Expr::Case {
+            conditions,
+            else_result,
+            ..
+        } => {
+            let results = conditions.iter().map(|when| &when.result);
+            let mut results = results.chain(else_result.as_deref());
+            let has_json = results.clone().any(is_json);
+            has_json && results.all(|result| is_json(result) || is_null(result))
+        }
         Expr::Function(call) => match call.name.0.as_slice() {
             // The calls of rewritten operators have names in quotes.
             [name] => name.as_ident().is_some_and(|name| {

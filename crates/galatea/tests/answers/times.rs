@@ -194,6 +194,20 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["1, 2"],
     ),
     (
+        "SELECT nullif(x, 0) IS NULL, count(*), grouping(nullif(x, 0)) FROM x GROUP BY ROLLUP (nullif(x, 0))",
+        &["true, 3, 0", "false, 1, 0", "true, 4, 1"],
+    ),
+    (
+        "SELECT CASE x WHEN 0.0 THEN 'zero' ELSE 'other' END AS c, i > 2 AS g, count(*) AS n FROM x \
+         GROUP BY GROUPING SETS ((CASE x WHEN 0.0 THEN 'zero' ELSE 'other' END, i > 2), (i > 2)) HAVING count(*) > 1",
+        &[
+            "zero, false, 2",
+            "other, true, 2",
+            "NULL, false, 2",
+            "NULL, true, 2",
+        ],
+    ),
+    (
         "SELECT lpad(s, n, 'xy'), rpad(s, n, 'xy'), lpad(s, n) FROM p",
         &["xya, axy,   a", ", , ", "NULL, NULL, NULL"],
     ),

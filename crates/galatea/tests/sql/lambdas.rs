@@ -277,6 +277,22 @@ async fn json_is_written() {
         ),
         ("SELECT json_group_array(k) FROM t WHERE k > 100", "[]"),
         (
+            "SELECT json_group_array(json_object('k', k, 'a', json_array(k))) FROM t WHERE k = 10 GROUP BY k",
+            r#"[{"k":10,"a":[10]}]"#,
+        ),
+        (
+            "SELECT json_object('all', json_group_array(json_object('k', k))) FROM t WHERE k = 10 GROUP BY k",
+            r#"{"all":[{"k":10}]}"#,
+        ),
+        (
+            "SELECT to_json({'a': json_array(id), 'b': '[1]'}), json_array([j -> 'tags', NULL]), json_object('c', CASE WHEN id > 0 THEN json_array(id) END) FROM d WHERE id = 1",
+            r#"{"a":[1],"b":"[1]"} [[["a", "b"],null]] {"c":[1]}"#,
+        ),
+        (
+            "SELECT to_json(list(json_object('id', id) ORDER BY id)) FROM d WHERE id < 3",
+            r#"[{"id":1},{"id":2}]"#,
+        ),
+        (
             "SELECT json_object('a', json_array(1, NULL), 'b', j -> 'tags', 'c', '{}'::JSON, 'd', '{}'), to_json(to_json('x')) FROM d WHERE id < 3 ORDER BY id",
             "{\"a\":[1,null],\"b\":[\"a\", \"b\"],\"c\":{},\"d\":\"{}\"} \"x\"; \
              {\"a\":[1,null],\"b\":[],\"c\":{},\"d\":\"{}\"} \"x\"",
