@@ -257,16 +257,20 @@ settings! {
         /// order of the scan; radix does so after the rows were partitioned in device memory, into
         /// galatea.join.partitions partitions; multipass builds a table for each partition of the build side
         /// and reads both sides once per partition; triton partitions both sides once and spills the
-        /// partitions that exceed device memory; auto chooses by predicted times. A join that cannot use the
-        /// forced algorithm uses another one, which EXPLAIN ANALYZE shows. A build side that exceeds device
-        /// memory always uses partitions. So do groups that exceed it: multipass and triton apply to them,
-        /// too.
+        /// partitions that exceed device memory; auto chooses hash or radix for build sides that fit device
+        /// memory, and multipass or triton for others, by predicted times. A join that cannot use the forced
+        /// algorithm uses another one, which EXPLAIN ANALYZE shows. A build side that exceeds device memory
+        /// always uses partitions. So do groups that exceed it: multipass and triton apply to them, too.
         "join.algorithm" => pub join_algorithm: JoinAlgorithm = JoinAlgorithm::Auto,
         /// Number of partitions into which rows are split before they are stored in a build side on the
         /// device or probe one: a power of two, 1 for none. A partition of the build side then fits the
         /// cache. auto partitions if the build sides are larger than the cache, the rows are many and not in
         /// the order of the key, and memory suffices.
         "join.partitions" => pub join_partitions: JoinPartitions = JoinPartitions(0),
+        /// Number of batches of rows that a join or groups larger than device memory partition at the same
+        /// time, each on its own streams: copies of one batch overlap with kernels of another one. They share
+        /// the memory of one batch.
+        "join.batches" => pub join_batches: Count<1, 8> = Count(2),
         /// Threads per block of a pipeline: a power of two, or auto: 256, and more if the groups of a block
         /// fill shared memory.
         "tuning.block_threads" => pub block_threads: BlockThreads = BlockThreads(0),

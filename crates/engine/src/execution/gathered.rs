@@ -12,6 +12,7 @@ use galatea_store::TableView;
 use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec::IntoIter;
 
 /// Rows of one partition that are read at once: a range of rows of each batch, by number of the batch.
@@ -31,6 +32,8 @@ pub(super) struct PartitionedSide {
     /// Number of rows in all partitions.
     pub(super) rows: u64,
     pub(super) report: RunReport,
+    /// Time until all batches were partitioned.
+    pub(super) elapsed: Duration,
     /// The build sides that its rows looked up.
     pub(super) sides: Vec<SideRows>,
 }

@@ -176,6 +176,11 @@ impl Executor<'_> {
         format!("{memory} spilled to host memory, {files} to files")
     }
 
+    /// The bytes of spilled working memory that the device has read since `before`.
+    pub(super) fn read_back_since(&self, before: SpillCounts) -> u64 {
+        self.spilled().back.saturating_sub(before.back)
+    }
+
     /// Runs a pipeline over each partition of a join and, for each, over each partition of the next join. It
     /// was restarted `begun_again` times because memory for strings was insufficient.
     async fn by_parts(

@@ -1,5 +1,6 @@
-//! The Triton join: an out-of-core join that reads each side once. Both sides are partitioned by the hash of
-//! the key, and then joined partition by partition (Lutz 2022, §4.4).
+//! The Triton join: an out-of-core join that reads each side once, and its keys twice more to count rows.
+//! Both sides are partitioned by the hash of the key, and then joined partition by partition (Lutz 2022,
+//! §4.4).
 //!
 //! ```text
 //! build side ── batches of chunks ── rows in the order of their partition ──► regions of batch 0, 1, 2, ...
@@ -31,13 +32,33 @@ use crate::joins::build_table::{BuiltTable, SideRows};
 use crate::joins::costs::PartitionedBytes;
 use crate::joins::out_of_core::{PartitionedState, TritonPlan};
 use crate::report::RunReport;
+use datafusion::common::human_readable_size;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::build_plan::PartitionPlan;
 use parking_lot::Mutex;
 use std::iter::zip;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A partitioned batch of a side.
+struct Batch {
+    /// Its number among those of the side.
+    number: usize,
+    table: BuiltTable,
+    report: RunReport,
+}
+
+/// The batches of a side that are not partitioned yet.
+#[derive(Debug, Default)]
+struct BatchQueue {
+    /// The number of the next batch.
+    next: AtomicUsize,
+    /// Batches that have lacked memory beside others.
+    without_memory: Mutex<Vec<usize>>,
+}
 
 /// Divisor of the memory of a partition: the rows that are read at once may use the quotient. The rows after
 /// them, which are copied in the meantime, use the same amount.
@@ -90,6 +111,9 @@ impl Executor<'_> {
             sides[0].plan.parts,
             sides.each_ref().map(|side| side.batches.len()),
         );
+        let partitioned = sides.each_ref().map(|side| side.elapsed);
+        let columns: u64 = sides.iter().map(|side| side.report.link_bytes).sum();
+        let joining = Instant::now();
         let (output, mut report) = match cut.state {
             PartitionedState::Pairs => {
                 self.join_pairs(pipeline, keep, (cut, ranges, &plan), sides, (parts, rows_of_sink))
@@ -106,16 +130,30 @@ impl Executor<'_> {
             _ => String::new(),
         };
         report.partitions = Some(format!(
-            "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} at a time{}; {}",
+            "{number} of d{}, sides partitioned once, in {} and {} batches: {} rows on the build side, at most {} at a time{}; \
+             partitioned in {:.0?} and {:.0?}, joined in {:.0?}; {}; {}",
             cut.side(),
             batches[0],
             batches[1],
             hashes.rows,
             hashes.most,
             divided,
-            self.spilled_since(before)
+            partitioned[0],
+            partitioned[1],
+            joining.elapsed(),
+            self.spilled_since(before),
+            self.link_share(columns + self.read_back_since(before), report.total),
         ));
         Ok(Some((output, report)))
+    }
+
+    /// The bytes that were read over the link in this time, and their share of its rate.
+    fn link_share(&self, bytes: u64, time: Duration) -> String {
+        let device = self.session.engine().opened(self.config);
+        let link = device.map_or(f64::INFINITY, |device| device.link_rate());
+        let share = bytes as f64 / time.as_secs_f64() / link;
+        let read = human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+        format!("{read} read over the link, {:.0} % of its rate", share * 100.0)
     }
 
     /// The plan of a join as a Triton join with `memory` bytes for a partition, and its partitions. `None` if
@@ -235,6 +273,7 @@ impl Executor<'_> {
             view,
             keep: false,
         };
+        let started = Instant::now();
         let partitioned = Arc::new(Mutex::new(None));
         let into = Arc::clone(&partitioned);
         let (_, report, sides) = self
@@ -256,6 +295,7 @@ impl Executor<'_> {
             batches: Arc::new(batches),
             plan,
             report,
+            elapsed: started.elapsed(),
             sides,
         })
     }
@@ -368,24 +408,41 @@ impl Executor<'_> {
 }
 
 impl Run<'_> {
-    /// Partitions the rows in batches of at most `bytes` bytes.
+    /// Partitions the rows in batches, of which several run at the same time and together use at most `bytes`
+    /// bytes.
     fn partition(&self, bytes: u64) -> Result<(PartitionPlan, Vec<BuiltTable>, RunReport), RunError> {
         let plan = match self.result_of(self.plan).map_err(RunError::Unsupported)? {
             (ResultPlan::Partition(plan), _) => plan,
             (other, _) => unreachable!("{other:?} of a plan that partitions rows"),
         };
-        let mut batches = Vec::new();
+        let lanes = self.config.join_batches.0;
+        let batches = self.batches(&plan, bytes / lanes);
+        let lanes = (lanes as usize).min(batches.len());
+        let left = BatchQueue::default();
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let lane = || {
+            let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            self.partition_from(&left, &batches)
+        };
+        let outcomes = thread::scope(|scope| {
+            let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
+            let own = lane();
+            let joined = others.into_iter().map(|other| match other.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            [own].into_iter().chain(joined).collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
+        // Batches that have lacked memory beside others run alone.
+        for number in left.without_memory.into_inner() {
+            outcomes.push(self.partition_batch(number, &batches[number])?);
+        }
+        outcomes.sort_unstable_by_key(|batch| batch.number);
+        let mut tables = Vec::with_capacity(outcomes.len());
         let mut total: Option<RunReport> = None;
-        for chunks in self.batches(&plan, bytes) {
-            let batch = Run {
-                chunks: &chunks,
-                ..*self
-            };
-            let (output, report) = batch.execute()?;
-            let Output::Built(table) = output else {
-                unreachable!("partitions stay on the device");
-            };
-            batches.push(*table);
+        for Batch { table, report, .. } in outcomes {
+            tables.push(table);
             match &mut total {
                 Some(total) => {
                     total.add(&report);
@@ -399,7 +456,38 @@ impl Run<'_> {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
             ..total.unwrap_or_default()
         };
-        Ok((plan, batches, report))
+        Ok((plan, tables, report))
+    }
+
+    /// Partitions batches from the queue, one after another, until none is left or one has failed.
+    fn partition_from(&self, left: &BatchQueue, batches: &[Vec<usize>]) -> Result<Vec<Batch>, RunError> {
+        let mut done = Vec::new();
+        loop {
+            let number = left.next.fetch_add(1, Ordering::Relaxed);
+            let Some(chunks) = batches.get(number) else {
+                return Ok(done);
+            };
+            match self.partition_batch(number, chunks) {
+                Ok(batch) => done.push(batch),
+                Err(error) if error.wants_memory() => left.without_memory.lock().push(number),
+                Err(error) => {
+                    left.next.store(batches.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn partition_batch(&self, number: usize, chunks: &[usize]) -> Result<Batch, RunError> {
+        let (output, report) = Run { chunks, ..*self }.execute()?;
+        let Output::Built(table) = output else {
+            unreachable!("partitions stay on the device");
+        };
+        Ok(Batch {
+            number,
+            table: *table,
+            report,
+        })
     }
 
     /// The scanned chunks in batches with rows of at most `bytes` bytes; one batch at least, and one chunk

@@ -8,9 +8,9 @@
 //! | multipass | the columns of both sides are read again for each further partition |
 //!
 //! Hash and radix need the whole table in device memory. EXPLAIN shows the times of a join if its table
-//! exceeds the cache (`join costs`). A run repeats the prediction with the numbers of rows that it counts:
-//! `execution/partition_choice.rs` chooses between hash and radix, and `execution/triton.rs` between triton
-//! and multipass.
+//! exceeds the cache (`join costs`). A run chooses with the numbers of rows that it counts:
+//! `execution/partition_choice.rs` between hash and radix, and `execution/triton.rs` between triton and
+//! multipass, without the accesses to the table, which both have.
 
 use super::out_of_core::{least_row_bytes, row_bytes, rows_in, value_bytes};
 use crate::graph::{JoinCosts, PipelineRef};

@@ -1,13 +1,13 @@
 //! Admission control: determines which queries run at the same time (MultiQx §5).
 //!
 //! A query declares the device memory that it is going to use ([`Demand`]) and waits for admission
-//! ([`AdmissionController::begin`]). It is admitted if its demand fits beside that of the running queries;
-//! regions that several queries read count once. By default two queries may run regardless of the columns
-//! that they read, and beside them small ones, and those that [follow](Demand::follows) a running one
-//! ([`Admission`]). If no query runs, the next one is always
-//! admitted. Waiting queries are ordered by their [`Priority`], and by arrival among equals. A later query
-//! that fits may overtake an earlier one that does not fit or is less urgent. No query, of whatever priority,
-//! is overtaken more than [`OVERTAKES`] times.
+//! ([`AdmissionController::begin`]). The engine does so for each pipeline of a statement. It is admitted if
+//! its demand fits beside that of the running queries; regions that several queries read count once. By
+//! default two queries may run regardless of the columns that they read, and beside them small ones, and
+//! those that [follow](Demand::follows) a running one ([`Admission`]). If no query runs, the next one is
+//! always admitted. Waiting queries are ordered by their [`Priority`], and by arrival among equals. A later
+//! query that fits may overtake an earlier one that does not fit or is less urgent. No query, of whatever
+//! priority, is overtaken more than [`OVERTAKES`] times.
 //!
 //! Demands are predictions. A running query that finds the device full releases all its memory and waits for
 //! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first may keep its

@@ -1,7 +1,8 @@
 //! Figures of K. Wang et al., MultiQx-GPU, PVLDB 2014: concurrent queries on one device.
 //!
 //! The paper's queries are those of the Star Schema Benchmark at scale 14 with 1.46 GB of device memory. Here
-//! they have scale 20 and 2 GiB. Pairs are those of six queries that read more than the limit together.
+//! they have scale 20 and 2 GiB. Pairs are those that read more than the limit together, of all 13 queries or
+//! of six.
 
 use super::{Bench, Entry, Paper, Run};
 
