@@ -80,21 +80,18 @@ impl Paper {
             ),
             Self::Thesis => (
                 "Queries stream columns from host memory and partition the state that exceeds device memory. All 22 queries of \
-                 TPC-H 100 take 2.41 s with 64 GiB of device memory and 3.39 s with 1 GiB. With the partitioned join of chapter \
-                 4 off, the workload was not measured; the join of lineitem and partsupp alone takes 2.27 s without and 1.22 s \
+                 TPC-H 100 take 2.31 s with 16 GiB of device memory and 3.19 s with 1 GiB. With the partitioned join of chapter \
+                 4 off, the workload was not measured; the join of lineitem and partsupp alone takes 2.23 s without and 0.50 s \
                  with it at 1 GiB.",
-                &[
-                    "2026-11-28-nvidia-h100/README.md",
-                    "2026-11-27-nvidia-h200/README.md",
-                ],
+                &["2026-12-01-nvidia-h200/README.md"],
             ),
             Self::Multiqx => (
                 "One manager owns device memory, evicts columns and admits queries. SSB 20 with 16 clients and 2 GiB: 131 queries \
-                 a second with the default admission, 114 with one query at a time. Without the manager, 619 of 749 runs of pairs \
+                 a second with the default admission, 114 with one query at a time. Without the manager, 411 of 588 runs of pairs \
                  that exceed the memory fail; with it none does.",
                 &[
                     "2026-11-22-nvidia-h200/memory/README.md",
-                    "2026-11-21-nvidia-h200/memory/README.md",
+                    "2026-12-01-nvidia-h200/README.md",
                 ],
             ),
         }

@@ -82,6 +82,13 @@ fn every_finding_has_a_verdict() {
             .find(|note| note.starts_with(&title) && !note.contains("not measured"));
         assert_eq!(without, None, "{}", measured.folder);
         for finding in &measured.findings {
+            // A finding of another figure stands below a heading of its own.
+            let number = finding.claim.strip_prefix("figure ");
+            let is_own = |number: &str| {
+                let after = number.strip_prefix(measured.entry.figure);
+                after.is_some_and(|after| !after.starts_with(|next: char| next.is_ascii_digit()))
+            };
+            assert!(number.is_none_or(is_own), "{title}: {finding:?}");
             let Verdict::Not(because) = &finding.verdict else {
                 continue;
             };

@@ -38,9 +38,6 @@ policy! {
         ring: u64 = 16,
         /// Divisor of the number of chunks that pass through slots: the number of slots, if that is less.
         missing: u64 = 4,
-        /// Divisor of the bytes of a scan: if at most the quotient is missing, chunks pass through the fewest
-        /// slots, because a slot takes the memory of pages, which are then missing, too.
-        few: u64 = 8,
         /// Bytes of copies that are queued ahead, for which a cancelled query still waits: 5 ms of the link.
         in_flight: u64 = 256 << 20,
         /// Number of launches over chunks in device memory that are queued ahead, of a few milliseconds each

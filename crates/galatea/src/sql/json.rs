@@ -6,8 +6,8 @@
 //! | `j ->> '/a/0'`, `json_extract_string(j, 'a')` | `json_as_text(j, 'a', 0)`, `json_as_text(j, 'a')` |
 //! | `json_array_length(j, '$.a')` | an expression of `json_get_json(j, 'a')` |
 //!
-//! A value in an argument of `json_object` and the like that is JSON by its function or type is the only field
-//! of a struct, [`JSON_FIELD`].
+//! A value in an argument of `json_object` and the like that is JSON by its function or type is the only
+//! field of a struct, [`JSON_FIELD`].
 //!
 //! A constant path begins with `$` or `/`; any other string is a key, and an integer is a place in an array.
 //! The parser reads `j -> 'a' = 1` as `j -> ('a' = 1)`, and `1 = j -> 'a'` as `(1 = j) -> 'a'`; [`operation`]

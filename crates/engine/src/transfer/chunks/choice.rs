@@ -170,14 +170,6 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         self.runtime.memory().ablations().has(ablation)
     }
 
-    /// Whether almost all bytes of the scan are in pages.
-    fn misses_few(&self) -> bool {
-        let columns = 0..self.view.columns.len();
-        let bytes = |chunk: &usize| columns.clone().map(|k| self.bytes(k, *chunk)).sum::<u64>();
-        let all: u64 = self.wanted.chunks.iter().map(bytes).sum();
-        self.wanted.keep && self.needed <= all / POLICY.few
-    }
-
     /// Whether not all chunks get pages. Pages that the columns have now count as room: they may be evicted
     /// for others.
     fn exceed_memory(&self) -> bool {
@@ -222,7 +214,6 @@ impl<'c, 'r> ScannedChunks<'c, 'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            false if self.misses_few() => 0,
             // Scarce memory is for pages, and few chunks need few slots.
             false => {
                 let spare = self.runtime.room() / POLICY.ring / bytes.max(1);

@@ -147,6 +147,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "tuning.row_output" => "heap",
         "tuning.page_search" => "random-walk",
         "tuning.transfer" => "staged",
+        "join.batches" => "3",
         "tuning.selection" => "branch",
         "join.lookup_memory" => "cache",
         "cache.plans" | "stream.groups" | "stream.lateness" => "100",
